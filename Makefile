@@ -1,0 +1,43 @@
+# One way in for people and for CI: each target installs what it needs into .venv.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+EVENTS ?= 100000
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast lint bench clean
+
+help:
+	@echo "make demo       import the example recording and ask why three pods were pending"
+	@echo "make test       everything: lint, types, import contracts, all tests"
+	@echo "make test-fast  the tests that take under two minutes together"
+	@echo "make lint       ruff, mypy --strict, import-linter"
+	@echo "make bench      speed and size as ratios (EVENTS=1000000 for the long one)"
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "vcledger needs Python 3.11 or newer" >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/vcledger demo
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+bench: $(STAMP)
+	$(BIN)/python -m bench --events $(EVENTS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

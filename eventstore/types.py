@@ -1,0 +1,165 @@
+"""The values that go in and out of the log, and its typed errors.
+
+Owns the shape of an event as the log sees it: opaque payload bytes under labelled columns. Must not know Kubernetes,
+nor what a payload means. Called by every module of `eventstore` and by `vcledger`.
+
+Times are UTC in integer microseconds since 1970. Positions start at 1 and have no holes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RECORDED, INFERRED, RECOMPUTED = 0, 1, 2
+"""How an event is known: from a watch or an API answer; from a relist or an audit line; by our own evaluation."""
+
+KNOWN_NAMES: tuple[str, ...] = ("recorded", "inferred", "recomputed")
+"""`NewEvent.known` to its word."""
+
+
+class StreamId(NamedTuple):
+    """What a stream is about. All five together identify it; namespace, name and uid may be ''."""
+
+    cluster: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class NewEvent(NamedTuple):
+    """An event to append.
+
+    stream            the stream whose version it raises by one
+    type, family      its name in the vocabulary, and the family's
+    schema            version of the payload's schema, from 1
+    observed_at       when it was observed, in microseconds
+    payload           bytes; the log compresses them and gives them back unchanged
+    known             RECORDED, INFERRED or RECOMPUTED
+    resource_version  with `gone` the key under which an observation is stored once in its stream; None: not an observation
+    gone              the observation says that the object is gone
+    late              the ledger had already got past it: kept, but folds skip it
+    about             uid of another object that the event speaks of (an Event's involvedObject), or ''
+    causation         position of the event that caused it
+    cycle             number of the scheduling cycle it belongs to
+    """
+
+    stream: StreamId
+    type: str
+    family: str
+    observed_at: int
+    payload: bytes
+    schema: int = 1
+    known: int = RECORDED
+    resource_version: int | None = None
+    gone: bool = False
+    late: bool = False
+    about: str = ""
+    causation: int | None = None
+    cycle: int | None = None
+
+
+class StoredEvent(NamedTuple):
+    """An event as read: the columns of NewEvent with the stream flattened, and what the log gave it."""
+
+    position: int
+    cluster: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    version: int
+    type: str
+    family: str
+    schema: int
+    observed_at: int
+    appended_at: int
+    payload: bytes
+    known: int
+    resource_version: int | None
+    gone: bool
+    late: bool
+    about: str
+    causation: int | None
+    cycle: int | None
+
+    @property
+    def stream(self) -> StreamId:
+        return StreamId(self.cluster, self.kind, self.namespace, self.name, self.uid)
+
+
+class AppendResult(NamedTuple):
+    """What an append did. positions[i] is where event i stands now: a new position, or the old one of an observation
+    that was already there. stored + already == len(positions)."""
+
+    positions: list[int]
+    stored: int
+    already: int
+    late: int
+
+
+class StreamHead(NamedTuple):
+    """The last that the log has of a stream, late events apart."""
+
+    stream: StreamId
+    version: int
+    position: int
+    resource_version: int | None
+    gone: bool
+
+
+class Snapshot(NamedTuple):
+    """A projection's state at a position. `base` is the position of the snapshot that it builds upon, None when it is
+    whole; a reader gets the chain from the whole one on, oldest first."""
+
+    projection: str
+    version: int
+    cluster: str
+    position: int
+    base: int | None
+    payload: bytes
+
+
+class EventStoreError(Exception):
+    """Base of the log's errors. Its text is one line and says what to do."""
+
+
+class WrongExpectedVersion(EventStoreError):
+    """A stream is not at the version that the append expected; nothing of the append was stored."""
+
+
+class LedgerBusy(EventStoreError):
+    """Another writer held the ledger for longer than the busy timeout."""
+
+
+class LedgerNewer(EventStoreError):
+    """The ledger was made by a newer version of the program."""
+
+
+class LedgerOutdated(EventStoreError):
+    """The ledger's schema is older than the program's: `vcledger db upgrade` first."""
+
+
+class NotALedger(EventStoreError):
+    """The file or database holds something else."""
+
+
+class LedgerMissing(EventStoreError):
+    """There is no ledger at that place."""
+
+
+class LedgerUnwritable(EventStoreError):
+    """Read-only file or folder, disk full, or missing rights; nothing of the append was stored."""
+
+
+class LedgerCorrupt(EventStoreError):
+    """The bytes in the ledger are not what was written."""
+
+
+class InvalidEvent(EventStoreError):
+    """An event that the log cannot keep unchanged (a NUL or a lone surrogate in a column, a payload too large);
+    nothing of the append was stored."""
+
+
+class SnapshotMissing(EventStoreError):
+    """A prune was asked for that no snapshot covers."""

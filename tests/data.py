@@ -1,0 +1,27 @@
+"""Where the tests' data lie.
+
+Owns the paths. Must not know what is in the files. Called by the tests.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def vectors() -> list[Path]:
+    """Every golden vector, both versions of Volcano, in a fixed order."""
+    return sorted((GOLDEN / "vectors").glob("*.json")) + sorted((GOLDEN / "vectors-1.11").glob("*.json"))
+
+
+def recording(name: str) -> Path:
+    """The folder of a recording, by its number or a part of its name: '02' or 'unschedulable'."""
+    found = [path for path in sorted((GOLDEN / "recordings").iterdir()) if name in path.name]
+    assert len(found) == 1, f"{name}: {[path.name for path in found]}"
+    return found[0]
+
+
+def recordings() -> list[Path]:
+    """The folders of all recordings."""
+    return sorted(path for path in (GOLDEN / "recordings").iterdir() if path.is_dir())
