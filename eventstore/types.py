@@ -36,7 +36,7 @@ class NewEvent(NamedTuple):
     observed_at       when it was observed, in microseconds
     payload           bytes; the log compresses them and gives them back unchanged
     known             RECORDED, INFERRED or RECOMPUTED
-    resource_version  with `gone` the key under which an observation is stored once in its stream; None: not an observation
+    resource_version  with `gone` the key that stores an observation once in its stream; None: not an observation
     gone              the observation says that the object is gone
     late              the ledger had already got past it: kept, but folds skip it
     about             uid of another object that the event speaks of (an Event's involvedObject), or ''

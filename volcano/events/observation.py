@@ -12,25 +12,25 @@ from volcano.events.base import DomainEvent
 from volcano.objects.meta import Part
 
 
-class ObjectAdded(DomainEvent):
+class ObjectAdded(DomainEvent, frozen=True):
     """An object seen for the first time (watch ADDED, or an item of a list)."""
 
     object: Part
 
 
-class ObjectModified(DomainEvent):
+class ObjectModified(DomainEvent, frozen=True):
     """An object seen changed."""
 
     object: Part
 
 
-class ObjectDeleted(DomainEvent):
+class ObjectDeleted(DomainEvent, frozen=True):
     """An object gone: `object` is its last state. Inferred (the envelope's `known`) when a relist found it missing."""
 
     object: Part
 
 
-class ListCompleted(DomainEvent):
+class ListCompleted(DomainEvent, frozen=True):
     """A list or relist of a kind is whole: every item of it stands before this event."""
 
     resource: str
@@ -39,12 +39,12 @@ class ListCompleted(DomainEvent):
     relist: bool = False
 
 
-class WatchStarted(DomainEvent):
+class WatchStarted(DomainEvent, frozen=True):
     resource: str
     resource_version: str = ""
 
 
-class WatchExpired(DomainEvent):
+class WatchExpired(DomainEvent, frozen=True):
     """410 Gone, as an HTTP status or as an ERROR line in the stream."""
 
     resource: str
@@ -52,7 +52,7 @@ class WatchExpired(DomainEvent):
     message: str = ""
 
 
-class WatchFailed(DomainEvent):
+class WatchFailed(DomainEvent, frozen=True):
     """A watch or list ended in an error other than 410; `code` 0 when no HTTP answer came."""
 
     resource: str
@@ -60,12 +60,12 @@ class WatchFailed(DomainEvent):
     message: str = ""
 
 
-class Bookmark(DomainEvent):
+class Bookmark(DomainEvent, frozen=True):
     resource: str
     resource_version: str = ""
 
 
-class GapRecorded(DomainEvent):
+class GapRecorded(DomainEvent, frozen=True):
     """Between two moments the record of a kind may miss changes. Times in microseconds; the counts are what the relist
     that closed the gap found: objects new, changed and missing."""
 
@@ -80,7 +80,7 @@ class GapRecorded(DomainEvent):
     reason: str = ""
 
 
-class Marker(DomainEvent):
+class Marker(DomainEvent, frozen=True):
     """A named moment that a recording marks, such as a cache dump. `file` is the file it speaks of; `detail` is the
     rest of the line as JSON text."""
 

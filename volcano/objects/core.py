@@ -19,7 +19,7 @@ from volcano.objects.meta import (
 # --- selectors on nodes -------------------------------------------------------------------------------------------
 
 
-class NodeSelectorRequirement(Part):
+class NodeSelectorRequirement(Part, frozen=True):
     """operator is In, NotIn, Exists, DoesNotExist, Gt or Lt."""
 
     key: str = ""
@@ -27,30 +27,30 @@ class NodeSelectorRequirement(Part):
     values: list[str] | None = None
 
 
-class NodeSelectorTerm(Part):
+class NodeSelectorTerm(Part, frozen=True):
     """All requirements of a term must hold; a term without any matches nothing."""
 
     match_expressions: list[NodeSelectorRequirement] | None = None
     match_fields: list[NodeSelectorRequirement] | None = None
 
 
-class NodeSelector(Part):
+class NodeSelector(Part, frozen=True):
     """One of the terms must hold."""
 
     node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
-class PreferredSchedulingTerm(Part):
+class PreferredSchedulingTerm(Part, frozen=True):
     weight: int = 0
     preference: NodeSelectorTerm | None = None
 
 
-class NodeAffinity(Part):
+class NodeAffinity(Part, frozen=True):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = None
 
 
-class PodAffinityTerm(Part):
+class PodAffinityTerm(Part, frozen=True):
     label_selector: LabelSelector | None = None
     namespaces: list[str] | None = None
     namespace_selector: LabelSelector | None = None
@@ -59,19 +59,19 @@ class PodAffinityTerm(Part):
     mismatch_label_keys: list[str] | None = None
 
 
-class WeightedPodAffinityTerm(Part):
+class WeightedPodAffinityTerm(Part, frozen=True):
     weight: int = 0
     pod_affinity_term: PodAffinityTerm | None = None
 
 
-class PodAffinity(Part):
+class PodAffinity(Part, frozen=True):
     """Serves both podAffinity and podAntiAffinity, which have the same shape."""
 
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
     preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
 
 
-class Affinity(Part):
+class Affinity(Part, frozen=True):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
@@ -80,19 +80,19 @@ class Affinity(Part):
 # --- Pod ----------------------------------------------------------------------------------------------------------
 
 
-class ResourceRequirements(Part):
+class ResourceRequirements(Part, frozen=True):
     requests: ResourceMap | None = None
     limits: ResourceMap | None = None
 
 
-class ContainerPort(Part):
+class ContainerPort(Part, frozen=True):
     container_port: int = 0
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = "TCP"
 
 
-class Container(Part):
+class Container(Part, frozen=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
@@ -100,7 +100,7 @@ class Container(Part):
     restart_policy: str | None = None
 
 
-class Toleration(Part):
+class Toleration(Part, frozen=True):
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -108,11 +108,11 @@ class Toleration(Part):
     toleration_seconds: int | None = None
 
 
-class PodSchedulingGate(Part):
+class PodSchedulingGate(Part, frozen=True):
     name: str = ""
 
 
-class TopologySpreadConstraint(Part):
+class TopologySpreadConstraint(Part, frozen=True):
     max_skew: int = 1
     topology_key: str = ""
     when_unsatisfiable: str = ""
@@ -123,25 +123,25 @@ class TopologySpreadConstraint(Part):
     match_label_keys: list[str] | None = None
 
 
-class ClaimVolumeSource(Part):
+class ClaimVolumeSource(Part, frozen=True):
     claim_name: str = ""
     read_only: bool = False
 
 
-class ClaimTemplate(Part):
+class ClaimTemplate(Part, frozen=True):
     metadata: ObjectMeta | None = None
     spec: PersistentVolumeClaimSpec | None = None
 
 
-class EphemeralVolumeSource(Part):
+class EphemeralVolumeSource(Part, frozen=True):
     volume_claim_template: ClaimTemplate | None = None
 
 
-class CSIInlineSource(Part):
+class CSIInlineSource(Part, frozen=True):
     driver: str = ""
 
 
-class Volume(Part):
+class Volume(Part, frozen=True):
     """Of all sources only those that the scheduler reads."""
 
     name: str = ""
@@ -150,7 +150,7 @@ class Volume(Part):
     csi: CSIInlineSource | None = None
 
 
-class PodSpec(Part):
+class PodSpec(Part, frozen=True):
     node_name: str = ""
     scheduler_name: str = ""
     containers: list[Container] | None = None
@@ -169,7 +169,7 @@ class PodSpec(Part):
     restart_policy: str = ""
 
 
-class PodCondition(Part):
+class PodCondition(Part, frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -178,7 +178,7 @@ class PodCondition(Part):
     last_probe_time: str | None = None
 
 
-class PodStatus(Part):
+class PodStatus(Part, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
@@ -187,7 +187,7 @@ class PodStatus(Part):
     start_time: str | None = None
 
 
-class Pod(Part):
+class Pod(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -196,18 +196,18 @@ class Pod(Part):
 # --- Node ---------------------------------------------------------------------------------------------------------
 
 
-class Taint(Part):
+class Taint(Part, frozen=True):
     key: str = ""
     value: str = ""
     effect: str = ""
 
 
-class NodeSpec(Part):
+class NodeSpec(Part, frozen=True):
     unschedulable: bool = False
     taints: list[Taint] | None = None
 
 
-class NodeCondition(Part):
+class NodeCondition(Part, frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -215,12 +215,12 @@ class NodeCondition(Part):
     last_transition_time: str | None = None
 
 
-class ContainerImage(Part):
+class ContainerImage(Part, frozen=True):
     names: list[str] | None = None
     size_bytes: int = 0
 
 
-class NodeStatus(Part):
+class NodeStatus(Part, frozen=True):
     allocatable: ResourceMap | None = None
     capacity: ResourceMap | None = None
     conditions: list[NodeCondition] | None = None
@@ -228,7 +228,7 @@ class NodeStatus(Part):
     volumes_in_use: list[str] | None = None
 
 
-class Node(Part):
+class Node(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
@@ -237,16 +237,16 @@ class Node(Part):
 # --- ResourceQuota ------------------------------------------------------------------------------------------------
 
 
-class ResourceQuotaSpec(Part):
+class ResourceQuotaSpec(Part, frozen=True):
     hard: ResourceMap | None = None
 
 
-class ResourceQuotaStatus(Part):
+class ResourceQuotaStatus(Part, frozen=True):
     hard: ResourceMap | None = None
     used: ResourceMap | None = None
 
 
-class ResourceQuota(Part):
+class ResourceQuota(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
@@ -255,16 +255,16 @@ class ResourceQuota(Part):
 # --- PersistentVolume and PersistentVolumeClaim -------------------------------------------------------------------
 
 
-class CSIVolumeSource(Part):
+class CSIVolumeSource(Part, frozen=True):
     driver: str = ""
     volume_handle: str = ""
 
 
-class VolumeNodeAffinity(Part):
+class VolumeNodeAffinity(Part, frozen=True):
     required: NodeSelector | None = None
 
 
-class PersistentVolumeSpec(Part):
+class PersistentVolumeSpec(Part, frozen=True):
     """`csi` and the in-tree sources that are translated to CSI; the latter keep only their presence and handle."""
 
     capacity: ResourceMap | None = None
@@ -277,19 +277,19 @@ class PersistentVolumeSpec(Part):
     csi: CSIVolumeSource | None = None
 
 
-class PersistentVolumeStatus(Part):
+class PersistentVolumeStatus(Part, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
 
 
-class PersistentVolume(Part):
+class PersistentVolume(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
 
 
-class PersistentVolumeClaimSpec(Part):
+class PersistentVolumeClaimSpec(Part, frozen=True):
     """`storage_class_name` None (dynamic default) differs from '' (no class)."""
 
     access_modes: list[str] | None = None
@@ -300,12 +300,12 @@ class PersistentVolumeClaimSpec(Part):
     volume_mode: str | None = None
 
 
-class PersistentVolumeClaimStatus(Part):
+class PersistentVolumeClaimStatus(Part, frozen=True):
     phase: str = ""
     capacity: ResourceMap | None = None
 
 
-class PersistentVolumeClaim(Part):
+class PersistentVolumeClaim(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
@@ -314,17 +314,17 @@ class PersistentVolumeClaim(Part):
 # --- Event --------------------------------------------------------------------------------------------------------
 
 
-class EventSource(Part):
+class EventSource(Part, frozen=True):
     component: str = ""
     host: str = ""
 
 
-class EventSeries(Part):
+class EventSeries(Part, frozen=True):
     count: int | None = None
     last_observed_time: str | None = None
 
 
-class Event(Part):
+class Event(Part, frozen=True):
     """core/v1 Event and events.k8s.io/v1 Event in one struct: both names of each field are read.
 
     core: involvedObject, message, count, firstTimestamp, lastTimestamp, source, reportingComponent.

@@ -24,7 +24,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Base of every partial struct: immutable, camelCase on the wire, unknown fields skipped."""
 
 
-class OwnerReference(Part):
+class OwnerReference(Part, frozen=True):
     """meta/v1 OwnerReference."""
 
     api_version: str = ""
@@ -34,7 +34,7 @@ class OwnerReference(Part):
     controller: bool | None = None
 
 
-class ObjectMeta(Part):
+class ObjectMeta(Part, frozen=True):
     """meta/v1 ObjectMeta without managedFields."""
 
     name: str = ""
@@ -51,7 +51,7 @@ class ObjectMeta(Part):
     finalizers: list[str] | None = None
 
 
-class LabelSelectorRequirement(Part):
+class LabelSelectorRequirement(Part, frozen=True):
     """meta/v1 LabelSelectorRequirement; operator is In, NotIn, Exists or DoesNotExist."""
 
     key: str = ""
@@ -59,14 +59,14 @@ class LabelSelectorRequirement(Part):
     values: list[str] | None = None
 
 
-class LabelSelector(Part):
+class LabelSelector(Part, frozen=True):
     """meta/v1 LabelSelector: all of match_labels and match_expressions must hold; an empty one selects everything."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: list[LabelSelectorRequirement] | None = None
 
 
-class ObjectReference(Part):
+class ObjectReference(Part, frozen=True):
     """core/v1 ObjectReference: what an Event, a claimRef or a Binding's target speaks of."""
 
     kind: str = ""

@@ -15,7 +15,7 @@ from volcano.objects.meta import LabelSelector, ObjectMeta, Part, Quantity, Reso
 # --- scheduling.volcano.sh/v1beta1 --------------------------------------------------------------------------------
 
 
-class PodGroupSpec(Part):
+class PodGroupSpec(Part, frozen=True):
     min_member: int = 0
     min_task_member: dict[str, int] | None = None
     queue: str = ""
@@ -23,7 +23,7 @@ class PodGroupSpec(Part):
     min_resources: ResourceMap | None = None
 
 
-class PodGroupCondition(Part):
+class PodGroupCondition(Part, frozen=True):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -32,7 +32,7 @@ class PodGroupCondition(Part):
     last_transition_time: str | None = None
 
 
-class PodGroupStatus(Part):
+class PodGroupStatus(Part, frozen=True):
     """phase is Pending, Inqueue, Running, Unknown or Completed."""
 
     phase: str = ""
@@ -42,13 +42,13 @@ class PodGroupStatus(Part):
     failed: int = 0
 
 
-class PodGroup(Part):
+class PodGroup(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
 
 
-class QueueSpec(Part):
+class QueueSpec(Part, frozen=True):
     weight: int = 0
     capability: ResourceMap | None = None
     reclaimable: bool | None = None
@@ -58,11 +58,11 @@ class QueueSpec(Part):
     priority: int = 0
 
 
-class QueueGuarantee(Part):
+class QueueGuarantee(Part, frozen=True):
     resource: ResourceMap | None = None
 
 
-class QueueStatus(Part):
+class QueueStatus(Part, frozen=True):
     """state is Open, Closed, Closing or Unknown."""
 
     state: str = ""
@@ -74,7 +74,7 @@ class QueueStatus(Part):
     completed: int = 0
 
 
-class Queue(Part):
+class Queue(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()
@@ -83,25 +83,25 @@ class Queue(Part):
 # --- batch.volcano.sh/v1alpha1 ------------------------------------------------------------------------------------
 
 
-class PodTemplate(Part):
+class PodTemplate(Part, frozen=True):
     metadata: ObjectMeta | None = None
     spec: PodSpec | None = None
 
 
-class TaskSpec(Part):
+class TaskSpec(Part, frozen=True):
     name: str = ""
     replicas: int = 0
     min_available: int | None = None
     template: PodTemplate | None = None
 
 
-class JobVolume(Part):
+class JobVolume(Part, frozen=True):
     mount_path: str = ""
     volume_claim_name: str = ""
     volume_claim: PersistentVolumeClaimSpec | None = None
 
 
-class VolcanoJobSpec(Part):
+class VolcanoJobSpec(Part, frozen=True):
     scheduler_name: str = ""
     min_available: int = 0
     queue: str = ""
@@ -111,14 +111,14 @@ class VolcanoJobSpec(Part):
     max_retry: int = 0
 
 
-class VolcanoJobState(Part):
+class VolcanoJobState(Part, frozen=True):
     phase: str = ""
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
 
 
-class VolcanoJobStatus(Part):
+class VolcanoJobStatus(Part, frozen=True):
     state: VolcanoJobState | None = None
     min_available: int = 0
     pending: int = 0
@@ -130,7 +130,7 @@ class VolcanoJobStatus(Part):
     retry_count: int = 0
 
 
-class VolcanoJob(Part):
+class VolcanoJob(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: VolcanoJobSpec = VolcanoJobSpec()
     status: VolcanoJobStatus = VolcanoJobStatus()
@@ -139,18 +139,18 @@ class VolcanoJob(Part):
 # --- nodeinfo.volcano.sh/v1alpha1 ---------------------------------------------------------------------------------
 
 
-class NumaResource(Part):
+class NumaResource(Part, frozen=True):
     allocatable: str = ""
     capacity: int = 0
 
 
-class NumatopologySpec(Part):
+class NumatopologySpec(Part, frozen=True):
     policies: dict[str, str] | None = None
     res_reserved: dict[str, str] | None = None
     numares: dict[str, NumaResource] | None = None
 
 
-class Numatopology(Part):
+class Numatopology(Part, frozen=True):
     """Cluster-scoped; its name is its node's."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -160,23 +160,23 @@ class Numatopology(Part):
 # --- scheduling.k8s.io/v1, storage.k8s.io/v1 ----------------------------------------------------------------------
 
 
-class PriorityClass(Part):
+class PriorityClass(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     value: int = 0
     global_default: bool = False
     preemption_policy: str | None = None
 
 
-class TopologySelectorRequirement(Part):
+class TopologySelectorRequirement(Part, frozen=True):
     key: str = ""
     values: list[str] | None = None
 
 
-class TopologySelectorTerm(Part):
+class TopologySelectorTerm(Part, frozen=True):
     match_label_expressions: list[TopologySelectorRequirement] | None = None
 
 
-class StorageClass(Part):
+class StorageClass(Part, frozen=True):
     """volume_binding_mode None means Immediate."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -187,27 +187,27 @@ class StorageClass(Part):
     allowed_topologies: list[TopologySelectorTerm] | None = None
 
 
-class VolumeNodeResources(Part):
+class VolumeNodeResources(Part, frozen=True):
     count: int | None = None
 
 
-class CSINodeDriver(Part):
+class CSINodeDriver(Part, frozen=True):
     name: str = ""
     node_id: str = msgspec.field(default="", name="nodeID")
     topology_keys: list[str] | None = None
     allocatable: VolumeNodeResources | None = None
 
 
-class CSINodeSpec(Part):
+class CSINodeSpec(Part, frozen=True):
     drivers: list[CSINodeDriver] | None = None
 
 
-class CSINode(Part):
+class CSINode(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: CSINodeSpec = CSINodeSpec()
 
 
-class CSIStorageCapacity(Part):
+class CSIStorageCapacity(Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     storage_class_name: str = ""
     capacity: Quantity | None = None
