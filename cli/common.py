@@ -1,0 +1,264 @@
+"""What all commands share: options with kubectl's habits, `kind/name`, output forms, and errors as one line.
+
+Owns the way in (options) and the way out (forms, exit codes). Must not know any projection: it only calls functions of
+`vcledger`. Called by every module of `cli`.
+
+Exit codes: 0 done, 1 a check found something, 2 misuse or bad input, 130 interrupted, 141 the reader of our output went
+away. An error is one line on stderr, never a traceback; VCLEDGER_DEBUG=1 asks for the traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+
+import typer
+
+from eventstore.types import EventStoreError, LedgerCorrupt
+
+if TYPE_CHECKING:
+    from vcledger.ledger import Ledger
+
+CHECK_FAILED, MISUSE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
+DEBUG_VARIABLE = "VCLEDGER_DEBUG"
+
+
+class Output(str, Enum):
+    """The forms of `-o`."""
+
+    table = "table"
+    wide = "wide"
+    json = "json"
+    yaml = "yaml"
+    name = "name"
+
+
+class Model(str, Enum):
+    """The models of the cache: two mirrors of a real Volcano, and the exact one."""
+
+    v110 = "volcano-1.10"
+    v111 = "volcano-1.11"
+    exact = "exact"
+
+
+DbOption = Annotated[
+    str | None,
+    typer.Option(
+        "--db",
+        metavar="PATH|URL",
+        help="The ledger: a SQLite file or an SQLAlchemy URL. Default: $VCLEDGER_DB, else ./vcledger.db",
+        show_default=False,
+    ),
+]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="NAME", help="The cluster. Default: the only one in the ledger"),
+]
+AtOption = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="WHEN",
+        help="Position, RFC 3339 time, offset from the end (-90s, -2h, -1d) or marker:NAME. Default: the end",
+    ),
+]
+NamespaceOption = Annotated[
+    str | None, typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace. Default: default")
+]
+AllNamespacesOption = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces")]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="The form of the answer")]
+ModelOption = Annotated[
+    Model, typer.Option("--model", help="The cache to rebuild: a mirror of Volcano's, or the exact")
+]
+
+
+class Failure(Exception):
+    """Ends a command with one line on stderr and an exit code."""
+
+    def __init__(self, message: str, code: int = MISUSE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def fail(message: str, code: int = MISUSE) -> NoReturn:
+    """Ends the command: `message` as one line on stderr, then `code` (2 misuse, 1 failed check)."""
+    raise Failure(message, code)
+
+
+# --- names and namespaces -----------------------------------------------------------------------------------------
+
+
+class Target(NamedTuple):
+    """What a `kind/name` or `NS/name` argument speaks of; a part that was not given is None."""
+
+    kind: str | None
+    namespace: str | None
+    name: str
+
+
+ALIASES: dict[str, str] = {
+    "no": "nodes",
+    "node": "nodes",
+    "nodes": "nodes",
+    "po": "tasks",
+    "pod": "tasks",
+    "pods": "tasks",
+    "task": "tasks",
+    "tasks": "tasks",
+    "job": "jobs",
+    "jobs": "jobs",
+    "pg": "jobs",
+    "podgroup": "jobs",
+    "podgroups": "jobs",
+    "q": "queues",
+    "queue": "queues",
+    "queues": "queues",
+    "pv": "volumes",
+    "pvc": "volumes",
+    "volume": "volumes",
+    "volumes": "volumes",
+    "persistentvolume": "volumes",
+    "persistentvolumes": "volumes",
+    "persistentvolumeclaim": "volumes",
+    "persistentvolumeclaims": "volumes",
+}
+"""What people type for a kind of the cache, as with kubectl, to its plural here."""
+
+
+def kind_named(word: str) -> str:
+    """The cache's kind that a person means: nodes, jobs, tasks, queues or volumes."""
+    kind = ALIASES.get(word.lower().partition(".")[0])
+    if kind is None:
+        fail(f"unknown kind {word!r}: use nodes, jobs (podgroups, pg), tasks (pods), queues or volumes (pv, pvc)")
+    return kind
+
+
+def parse_target(text: str) -> Target:
+    """`kind/name`, `NS/name` or `name`. A first part that names a kind is a kind; otherwise it is a namespace."""
+    first, slash, rest = text.partition("/")
+    if not slash:
+        if not text:
+            fail("an empty name")
+        return Target(None, None, text)
+    if not first or not rest or rest.count("/") > 1:
+        fail(f"{text!r} is neither NAME, KIND/NAME nor NS/NAME")
+    if "/" in rest:
+        namespace, _, name = rest.partition("/")
+        return Target(kind_named(first), namespace, name)
+    if first.lower() in ALIASES:
+        return Target(ALIASES[first.lower()], None, rest)
+    return Target(None, first, rest)
+
+
+def namespace_filter(namespace: str | None, everywhere: bool) -> str | None:
+    """The namespace to show, None for all: kubectl's -n, -A, and `default` without either."""
+    if everywhere:
+        return None
+    return namespace or "default"
+
+
+# --- the ledger ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened(db: str | None, *, read_only: bool = True, create: bool = False) -> Iterator[Ledger]:
+    """The ledger of `--db`, closed at the end."""
+    from vcledger.ledger import Ledger
+
+    ledger = Ledger.open(db, create=create, read_only=read_only)
+    try:
+        yield ledger
+    finally:
+        ledger.close()
+
+
+# --- the way out --------------------------------------------------------------------------------------------------
+
+
+def one_line(text: object) -> str:
+    """A message without line breaks, so that an error stays one line."""
+    return " ".join(str(text).split())
+
+
+def explain_os_error(error: OSError) -> str:
+    """What the operating system refused, with the file it is about."""
+    what = error.strerror or type(error).__name__
+    return f"{error.filename}: {what}" if error.filename is not None else what
+
+
+def outcome_of(error: BaseException) -> tuple[str, int]:
+    """The line for stderr ('' for none) and the exit code of an error that ended a command."""
+    from vcledger.errors import VcledgerError
+
+    if isinstance(error, Failure):
+        return str(error), error.code
+    if isinstance(error, BrokenPipeError):
+        return "", PIPE_CLOSED
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return "interrupted", INTERRUPTED
+    if isinstance(error, LedgerCorrupt):
+        return str(error), CHECK_FAILED
+    if isinstance(error, EventStoreError | VcledgerError):
+        return str(error), MISUSE
+    if hasattr(error, "format_message"):  # a usage error of the option parser, whose base class is not public
+        return usage_line(error), MISUSE
+    if isinstance(error, OSError):
+        return explain_os_error(error), MISUSE
+    if isinstance(error, MemoryError):
+        return "out of memory", MISUSE
+    text = f"unexpected {type(error).__name__}: {error} (set {DEBUG_VARIABLE}=1 to see where, and report it)"
+    return text, MISUSE
+
+
+def usage_line(error: Any) -> str:
+    """The parser's own message, and where the help is."""
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "") or "vcledger"
+    return f"{error.format_message().rstrip('.')}; see `{command} --help`"
+
+
+def guarded(run: Callable[[], Any]) -> int:
+    """Runs a command and returns its exit code; every error becomes one line on stderr."""
+    try:
+        run()
+        sys.stdout.flush()
+    except typer.Exit as done:
+        return close_stdout(done.exit_code)
+    except SystemExit as done:
+        return close_stdout(done.code if isinstance(done.code, int) else 0 if done.code is None else MISUSE)
+    except BaseException as error:
+        message, code = outcome_of(error)
+        if os.environ.get(DEBUG_VARIABLE):
+            traceback.print_exception(error)
+        if message:
+            typer.echo(f"error: {one_line(message)}", err=True)
+        if code == PIPE_CLOSED:
+            silence_stdout()
+        return code
+    return 0
+
+
+def close_stdout(code: int) -> int:
+    """Flushes what was printed; a reader that went away changes the exit code, not the manner."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence_stdout()
+        return PIPE_CLOSED
+    return code
+
+
+def silence_stdout() -> None:
+    """Points stdout at nothing, so that the interpreter's last flush does not complain of the closed pipe."""
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, number)
+    os.close(nothing)

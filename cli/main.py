@@ -1,0 +1,108 @@
+"""The command `vcledger`, also `kubectl vcledger`: one module a command, registered here.
+
+Owns the list of commands and the entry. Must not hold logic. Called by the console scripts.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from cli.common import guarded
+
+COMMANDS = (
+    "import_",
+    "get",
+    "state",
+    "why",
+    "log",
+    "diff",
+    "compare",
+    "drift",
+    "conformance",
+    "verify",
+    "stats",
+    "db",
+    "demo",
+)
+"""The modules of the commands, in the order of the help."""
+
+KUBECTL_PLUGIN = "kubectl-vcledger"
+
+
+class LedgerGroup(TyperGroup):
+    """The top command. Its `main` is where every error ends as one line, for the entry and for tests alike."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In the order of registration, which is the order a person meets them."""
+        return list(self.commands)
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        standalone = extra.pop("standalone_mode", True)
+        parent = super().main
+        results: list[Any] = []
+        code = guarded(lambda: results.append(parent(*args, standalone_mode=False, **extra)))
+        if not code and results and isinstance(results[0], int):
+            code = results[0]  # without standalone mode the parser returns the code of `typer.Exit`
+        if standalone:
+            sys.exit(code)
+        return code
+
+
+app = typer.Typer(
+    name="vcledger",
+    cls=LedgerGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    help="A flight recorder and an event-sourced scheduler cache for Volcano, the Kubernetes batch scheduler.",
+)
+
+
+def show_version(wanted: bool) -> None:
+    """Prints the version and ends."""
+    if wanted:
+        typer.echo(f"vcledger {version('vcledger')}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version_: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and end", callback=show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """A flight recorder and an event-sourced scheduler cache for Volcano, the Kubernetes batch scheduler."""
+
+
+def register_commands(into: typer.Typer) -> None:
+    """Lets each command's module add itself."""
+    for name in COMMANDS:
+        try:
+            module = import_module(f"cli.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"cli.{name}":
+                raise
+            continue
+        module.register(into)
+
+
+register_commands(app)
+
+
+def main() -> None:
+    """The entry of both console scripts."""
+    called_as = Path(sys.argv[0]).name
+    app(prog_name="kubectl vcledger" if called_as.startswith(KUBECTL_PLUGIN) else "vcledger")
+
+
+if __name__ == "__main__":
+    main()
