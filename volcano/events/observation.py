@@ -40,6 +40,8 @@ class ListCompleted(DomainEvent, frozen=True):
 
 
 class WatchStarted(DomainEvent, frozen=True):
+    """A watch began, after `resource_version`."""
+
     resource: str
     resource_version: str = ""
 
@@ -61,6 +63,8 @@ class WatchFailed(DomainEvent, frozen=True):
 
 
 class Bookmark(DomainEvent, frozen=True):
+    """The API server said: everything of this resource up to `resource_version` has been sent."""
+
     resource: str
     resource_version: str = ""
 
