@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -28,7 +28,7 @@ CHECK_FAILED, MISUSE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 DEBUG_VARIABLE = "VCLEDGER_DEBUG"
 
 
-class Output(str, Enum):
+class Output(StrEnum):
     """The forms of `-o`."""
 
     table = "table"
@@ -38,7 +38,7 @@ class Output(str, Enum):
     name = "name"
 
 
-class Model(str, Enum):
+class Model(StrEnum):
     """The models of the cache: two mirrors of a real Volcano, and the exact one."""
 
     v110 = "volcano-1.10"
@@ -203,7 +203,9 @@ def outcome_of(error: BaseException) -> tuple[str, int]:
         return "interrupted", INTERRUPTED
     if isinstance(error, LedgerCorrupt):
         return str(error), CHECK_FAILED
-    if isinstance(error, EventStoreError | VcledgerError):
+    if isinstance(error, VcledgerError):
+        return str(error), error.exit_code
+    if isinstance(error, EventStoreError):
         return str(error), MISUSE
     if hasattr(error, "format_message"):  # a usage error of the option parser, whose base class is not public
         return usage_line(error), MISUSE
@@ -223,33 +225,31 @@ def usage_line(error: Any) -> str:
 
 
 def guarded(run: Callable[[], Any]) -> int:
-    """Runs a command and returns its exit code; every error becomes one line on stderr."""
+    """Runs a command and returns its exit code; every error becomes one line on stderr. `run` may return the code: that
+    is what the option parser makes of `typer.Exit` when it is told not to end the process."""
     try:
-        run()
+        returned = run()
         sys.stdout.flush()
-    except typer.Exit as done:
-        return close_stdout(done.exit_code)
-    except SystemExit as done:
-        return close_stdout(done.code if isinstance(done.code, int) else 0 if done.code is None else MISUSE)
     except BaseException as error:
-        message, code = outcome_of(error)
-        if os.environ.get(DEBUG_VARIABLE):
-            traceback.print_exception(error)
-        if message:
-            typer.echo(f"error: {one_line(message)}", err=True)
-        if code == PIPE_CLOSED:
-            silence_stdout()
-        return code
-    return 0
-
-
-def close_stdout(code: int) -> int:
-    """Flushes what was printed; a reader that went away changes the exit code, not the manner."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
+        code = code_of(error)
+    else:
+        code = returned if isinstance(returned, int) else 0
+    if code == PIPE_CLOSED:
         silence_stdout()
-        return PIPE_CLOSED
+    return code
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code of an error that ended a command, after its line was written."""
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else MISUSE if error.code else 0
+    message, code = outcome_of(error)
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    if message:
+        typer.echo(f"error: {one_line(message)}", err=True)
     return code
 
 

@@ -6,6 +6,7 @@ Owns the list of commands and the entry. Must not hold logic. Called by the cons
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -45,11 +46,7 @@ class LedgerGroup(TyperGroup):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         standalone = extra.pop("standalone_mode", True)
-        parent = super().main
-        results: list[Any] = []
-        code = guarded(lambda: results.append(parent(*args, standalone_mode=False, **extra)))
-        if not code and results and isinstance(results[0], int):
-            code = results[0]  # without standalone mode the parser returns the code of `typer.Exit`
+        code = guarded(partial(super().main, *args, **{**extra, "standalone_mode": False}))
         if standalone:
             sys.exit(code)
         return code
@@ -58,7 +55,7 @@ class LedgerGroup(TyperGroup):
 app = typer.Typer(
     name="vcledger",
     cls=LedgerGroup,
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
@@ -75,12 +72,15 @@ def show_version(wanted: bool) -> None:
 
 @app.callback()
 def top(
+    context: typer.Context,
     version_: Annotated[
         bool,
         typer.Option("--version", help="Print the version and end", callback=show_version, is_eager=True),
     ] = False,
 ) -> None:
     """A flight recorder and an event-sourced scheduler cache for Volcano, the Kubernetes batch scheduler."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def register_commands(into: typer.Typer) -> None:
