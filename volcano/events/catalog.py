@@ -199,7 +199,10 @@ class Vocabulary:
             step = self.upcasters.get((name, schema))
             if step is None:
                 break
-            name, schema, payload = step(payload)
+            try:
+                name, schema, payload = step(payload)
+            except (msgspec.DecodeError, ValueError, LookupError, TypeError, AttributeError) as error:
+                raise BadPayload(f"{name}: not a payload of its schema {schema}: {error!r}") from error
         known = self.types.get(name)
         if known is None:
             raise UnknownEvent(f"no event is named {name}: was it written by a newer version?")

@@ -85,9 +85,10 @@ class GapRecorded(DomainEvent, frozen=True):
 
 
 class Marker(DomainEvent, frozen=True):
-    """A named moment that a recording marks, such as a cache dump. `file` is the file it speaks of; `detail` is the
-    rest of the line as JSON text."""
+    """A named moment that a recording marks, such as a cache dump. `file` is the file it speaks of, `label` the
+    recorder's word for the moment; `detail` is the rest of the line as JSON text."""
 
     name: str
     file: str = ""
+    label: str = ""
     detail: str = ""
