@@ -1,0 +1,82 @@
+"""How answers look: tables as kubectl prints them, JSON, YAML, and moments.
+
+Owns the layout. Must not know what the columns mean. Called by the modules of the commands.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+import yaml
+
+from cli.common import Output
+
+GAP = 3
+"""Spaces between columns, as kubectl leaves them."""
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns padded to their widest cell, headers first; nothing is cut."""
+    lines = [list(map(str, headers)), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
+    for line in lines:
+        padded = (cell.ljust(width + GAP) for cell, width in zip(line, widths, strict=True))
+        typer.echo("".join(padded).rstrip())
+
+
+def data(value: Any, output: Output) -> None:
+    """A value as JSON or YAML; floats that are whole are written as integers."""
+    value = plain(value)
+    if output is Output.yaml:
+        typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def json_line(value: Any) -> None:
+    """A value as one line of JSON."""
+    typer.echo(json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")))
+
+
+def plain(value: Any) -> Any:
+    """The same value with whole floats as integers, all the way down."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return value
+
+
+def moment(microseconds: int | None) -> str:
+    """A time in UTC as RFC 3339 with milliseconds; '-' for none."""
+    if microseconds is None:
+        return "-"
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1000:03d}Z"
+
+
+def nothing_found(what: str) -> None:
+    """kubectl's line for an empty answer, which goes to stderr."""
+    typer.echo(what, err=True)
+
+
+def size(count: int) -> str:
+    """Bytes for people: 1.5 MB."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    raise AssertionError("unreachable")
+
+
+def on_terminal() -> bool:
+    """Whether a person is watching stderr."""
+    return sys.stderr.isatty()
