@@ -23,6 +23,9 @@ from volcano.events.catalog import VocabularyError
 OBSERVATION_TYPES: dict[str, str] = {"ADDED": "ObjectAdded", "MODIFIED": "ObjectModified", "DELETED": "ObjectDeleted"}
 """A watch line's type to the event's."""
 
+OBJECT_TYPES: tuple[str, ...] = tuple(OBSERVATION_TYPES.values())
+"""The events whose payload is an object."""
+
 _RESOURCE_VERSION_MAX = 2**62
 
 
