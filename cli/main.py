@@ -5,6 +5,7 @@ Owns the list of commands and the entry. Must not hold logic. Called by the cons
 
 from __future__ import annotations
 
+import io
 import sys
 from functools import partial
 from importlib import import_module
@@ -45,6 +46,9 @@ class LedgerGroup(TyperGroup):
         return list(self.commands)
 
     def main(self, *args: Any, **extra: Any) -> Any:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # an object may hold what the terminal's encoding has not
         standalone = extra.pop("standalone_mode", True)
         code = guarded(partial(super().main, *args, **{**extra, "standalone_mode": False}))
         if standalone:

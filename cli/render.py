@@ -6,6 +6,7 @@ Owns the layout. Must not know what the columns mean. Called by the modules of t
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,8 @@ import typer
 import yaml
 
 from cli.common import Output
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 GAP = 3
 """Spaces between columns, as kubectl leaves them."""
@@ -26,7 +29,12 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(headers))]
     for line in lines:
         padded = (cell.ljust(width + GAP) for cell, width in zip(line, widths, strict=True))
-        typer.echo("".join(padded).rstrip())
+        typer.echo(printable("".join(padded).rstrip()))
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes: what stands in a cluster's objects must not steer a terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def data(value: Any, output: Output) -> None:

@@ -21,23 +21,10 @@ import msgspec
 import zstandard
 
 from vcledger.errors import VcledgerError
+from volcano.objects.status import STATUS_WORDS
 
 NODES_ONLY, LAYOUTS = 1, (1, 4, 5, 6)
 """How many JSON values a dump may have."""
-
-STATUS_NAMES: dict[int, str] = {
-    1: "Pending",
-    2: "Allocated",
-    4: "Pipelined",
-    8: "Binding",
-    16: "Bound",
-    32: "Running",
-    64: "Releasing",
-    128: "Succeeded",
-    256: "Failed",
-    512: "Unknown",
-}
-"""TaskStatus, a bit in pkg/scheduler/api/types.go, to its name."""
 
 PHASE_NAMES: dict[int, str] = {1: "Ready", 2: "NotReady"}
 """NodePhase in pkg/scheduler/api/types.go to its name."""
@@ -79,7 +66,7 @@ class DumpTask(msgspec.Struct, frozen=True, gc=False):
     @property
     def status(self) -> str:
         """The status by name: Pending, Binding, Running ..."""
-        return STATUS_NAMES[self.status_bit]
+        return STATUS_WORDS[self.status_bit]
 
 
 class DumpNodeState(msgspec.Struct, frozen=True, gc=False):
@@ -191,11 +178,11 @@ def sniff(head: bytes) -> bool:
 def _check_codes(dump: Dump) -> None:
     """Every status and phase is one that Volcano has."""
     for task in dump.tasks().values():
-        if task.status_bit not in STATUS_NAMES:
+        if task.status_bit not in STATUS_WORDS:
             raise NotADump(f"{dump.source}: task {task.uid} has status {task.status_bit}, which Volcano does not have")
     for name, node in dump.nodes.items():
         for task in (node.tasks or {}).values():
-            if task.status_bit not in STATUS_NAMES:
+            if task.status_bit not in STATUS_WORDS:
                 raise NotADump(f"{dump.source}: a task on node {name} has the unknown status {task.status_bit}")
         if node.state is not None and node.state.phase not in PHASE_NAMES:
             raise NotADump(f"{dump.source}: node {name} has the unknown phase {node.state.phase}")
