@@ -163,3 +163,81 @@ class InvalidEvent(EventStoreError):
 
 class SnapshotMissing(EventStoreError):
     """A prune was asked for that no snapshot covers."""
+
+
+class LedgerUnreachable(EventStoreError):
+    """The database server does not answer, or the connection was lost; nothing of the append is known to be stored:
+    send the batch again with its token."""
+
+
+class SnapshotInfo(NamedTuple):
+    """A snapshot without its payload. Sizes in bytes: as given, and as stored."""
+
+    projection: str
+    version: int
+    cluster: str
+    position: int
+    base: int | None
+    created_at: int
+    size: int
+    stored_size: int
+
+
+class Finding(NamedTuple):
+    """Something that `verify` found wrong. `rule` is a short name, `position` the log position, 0: none."""
+
+    rule: str
+    position: int
+    message: str
+
+
+class VerifyReport(NamedTuple):
+    """What `verify` walked and found. `pruned_to` is the last position that retention has dropped (0: none), `kept` the
+    rows below it that were kept. `head_hash` is the chain's last hash in hex: written down elsewhere, it proves later
+    that nothing before it was changed."""
+
+    events: int
+    batches: int
+    streams: int
+    dictionaries: int
+    snapshots: int
+    pruned_to: int
+    kept: int
+    head_hash: str
+    findings: list[Finding]
+
+    @property
+    def ok(self) -> bool:
+        return not self.findings
+
+
+class PruneReport(NamedTuple):
+    """What a prune did: events dropped and kept at or below `cut`, streams and snapshots that went with them, and the
+    ledger's size on disk before and after, in bytes. `cut` 0: there was nothing to drop."""
+
+    cut: int
+    dropped: int
+    kept: int
+    streams: int
+    snapshots: int
+    size_before: int
+    size_after: int
+
+
+class StoreStats(NamedTuple):
+    """Counts and sizes in bytes. `payload_size` is what was handed in, `payload_stored` what it takes compressed; both
+    count everything ever appended. `size` is the whole ledger on disk."""
+
+    backend: str
+    events: int
+    head: int
+    first: int
+    streams: int
+    batches: int
+    clusters: int
+    dictionaries: int
+    snapshots: int
+    snapshot_stored: int
+    payload_size: int
+    payload_stored: int
+    size: int

@@ -1,0 +1,155 @@
+"""The log as its users see it: one object with all that a ledger can do.
+
+Owns the public interface. Must not do the work itself: each method hands over to the module of its subject. Called by
+`vcledger`, by tests, and by anyone who uses the log on its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+
+from eventstore.append import Appender
+from eventstore.backend import Backend
+from eventstore.opening import open_backend
+from eventstore.read import Filter, RawEvent, Reader, Scalars
+from eventstore.types import AppendResult, NewEvent, StoredEvent, StreamHead, StreamId
+
+
+def now_microseconds() -> int:
+    return time.time_ns() // 1000
+
+
+def open_store(
+    db: str,
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    upgrade: bool = False,
+    busy_timeout_seconds: float = 30.0,
+    clock: Callable[[], int] = now_microseconds,
+) -> EventStore:
+    """Opens the ledger at a path or SQLAlchemy URL.
+
+    create                 makes it when there is none; else LedgerMissing
+    read_only              never writes; works in a folder that cannot be written
+    upgrade                brings an older schema forward; else LedgerOutdated
+    busy_timeout_seconds   how long a writer waits for its turn before LedgerBusy
+    clock                  what `appended_at` is taken from, microseconds since 1970
+
+    LedgerNewer when a newer version made it, NotALedger when something else is there.
+    """
+    backend = open_backend(
+        str(db), create=create, read_only=read_only, upgrade=upgrade, busy_timeout_seconds=busy_timeout_seconds
+    )
+    return EventStore(backend, clock)
+
+
+class EventStore:
+    """An append-only log of events in streams, with a total order. Use it as a context manager, or `close` it."""
+
+    def __init__(self, backend: Backend, clock: Callable[[], int] = now_microseconds) -> None:
+        self.backend = backend
+        self._reader = Reader(backend)
+        self._appender = Appender(backend, clock)
+
+    def close(self) -> None:
+        self.backend.close()
+
+    def __enter__(self) -> EventStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def append(
+        self,
+        events: Sequence[NewEvent],
+        *,
+        expected: Mapping[StreamId, int] | None = None,
+        token: str | None = None,
+    ) -> AppendResult:
+        """Appends a batch: all of it or nothing, durable when this returns.
+
+        expected  the version that each of these streams must be at (0: not there yet), or WrongExpectedVersion
+        token     a batch appended with the token of an earlier one is not appended again; the earlier result is given
+
+        An observation that its stream already has (same resource version, same `gone`) is not stored again. Events
+        observed before the cluster's high-water mark are stored late: they raise their stream's version, but neither
+        its head's position nor the mark.
+        """
+        return self._appender.append(events, expected or {}, token)
+
+    def read(
+        self,
+        *,
+        after: int = 0,
+        to: int | None = None,
+        cluster: Scalars = None,
+        kinds: Scalars = None,
+        types: Scalars = None,
+        families: Scalars = None,
+        namespace: Scalars = None,
+        name: Scalars = None,
+        uid: Scalars = None,
+        about: Scalars = None,
+        observed_from: int | None = None,
+        observed_to: int | None = None,
+        late: bool | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        batch: int = 2000,
+    ) -> Iterator[StoredEvent]:
+        """Events after a position and up to another, by filters that must all hold. Streams: memory stays bounded by
+        `batch`. `late` None gives both, False leaves late ones out, True gives only them."""
+        wanted = Filter(cluster, kinds, types, families, namespace, name, uid, about, observed_from, observed_to, late)
+        return self._reader.read(wanted, after=after, to=to, reverse=reverse, limit=limit, batch=batch)
+
+    def read_raw(
+        self,
+        after: int = 0,
+        to: int | None = None,
+        cluster: str | None = None,
+        *,
+        late: bool = False,
+        batch: int = 5000,
+    ) -> Iterator[list[RawEvent]]:
+        """The fast path for folds: lists of plain tuples (position, stream, type, schema, observed_at, known, late,
+        resource_version, causation, cycle, payload), in order. Late events are left out unless asked for."""
+        return self._reader.read_raw(after=after, to=to, cluster=cluster, late=late, batch=batch)
+
+    def get(self, positions: Sequence[int]) -> list[StoredEvent]:
+        """Events by their positions, in the order asked for; positions that are not there are left out."""
+        return self._reader.get(positions)
+
+    def head(self) -> int:
+        """The newest event's position; 0 when there is none."""
+        return self._reader.head()
+
+    def first(self) -> int:
+        """The position from which the log is whole: 1, or the first that retention has left."""
+        return self._reader.first()
+
+    def clusters(self) -> list[str]:
+        """Names of all clusters with events, sorted."""
+        return self._reader.clusters()
+
+    def stream_head(self, stream: StreamId) -> StreamHead | None:
+        """A stream's version, and its last event that is not late (position 0 when all are); None: no such stream."""
+        return self._reader.stream_head(stream)
+
+    def live(self, cluster: str, kind: str) -> list[StreamHead]:
+        """Heads of a kind's streams whose objects are not gone, by position."""
+        return self._reader.live(cluster, kind)
+
+    def high_water(self, cluster: str) -> int | None:
+        """How far a cluster's observed time has got, in microseconds; None when nothing was observed."""
+        return self._reader.high_water(cluster)
+
+    def position_at(self, observed_at: int, cluster: str | None = None) -> int:
+        """Position of the last event that is not late and was observed at or before a time; 0 when there is none.
+        Without a cluster: the highest of all clusters' positions."""
+        return self._reader.position_at(observed_at, cluster)
