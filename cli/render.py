@@ -16,6 +16,7 @@ import typer
 import yaml
 
 from cli.common import Output
+from vcledger.quantities import PRESENT, Change, human_value
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -88,3 +89,38 @@ def size(count: int) -> str:
 def on_terminal() -> bool:
     """Whether a person is watching stderr."""
     return sys.stderr.isatty()
+
+
+# --- changes of quantities ----------------------------------------------------------------------------------------
+
+
+def change(found: Change, before: str = "before", after: str = "after") -> dict[str, object]:
+    """A change as data."""
+    entity = found.entity
+    return {
+        "kind": entity.kind,
+        "name": entity.label or entity.key,
+        **({"uid": entity.key} if entity.label else {}),
+        "quantity": found.quantity,
+        before: found.before,
+        after: found.after,
+    }
+
+
+def changes(found: Sequence[Change], before: str, after: str, *, present: tuple[str, str]) -> None:
+    """Changes as a table. `present` are the words for what only the second and what only the first side has."""
+    rows = []
+    for item in found:
+        head = (item.entity.kind, item.entity.label or item.entity.key)
+        if item.quantity == PRESENT:
+            rows.append((*head, present[0] if item.after else present[1], "", ""))
+        else:
+            shown = (human_value(item.quantity, value) for value in (item.before, item.after))
+            rows.append((*head, item.quantity, *shown))
+    if rows:
+        table(("KIND", "NAME", "QUANTITY", before, after), rows)
+
+
+def count(items: Sequence[object], word: str) -> str:
+    """'1 task', '2 tasks'."""
+    return f"{len(items)} {word}{'' if len(items) == 1 else 's'}"

@@ -166,6 +166,8 @@ def parse(data: bytes, source: str) -> Dump:
         raise NotADump(f"{source} is not a whole cache dump: its last value is not the jobs: {error}") from error
     dump = Dump(source=source, documents=len(documents), nodes=nodes, jobs=jobs)
     _check_codes(dump)
+    if documents[1:] and not jobs and len(documents) < max(LAYOUTS) and any(task.job for task in dump.tasks().values()):
+        raise NotADump(f"{source} is cut off: tasks on its nodes belong to jobs, and no jobs follow")
     return dump
 
 
@@ -194,11 +196,22 @@ def _decompressed(data: bytes, source: str) -> bytes:
         if data[:2] == b"\x1f\x8b":
             return gzip.decompress(data)
         if data[:4] == b"\x28\xb5\x2f\xfd":
-            with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-                return reader.read()
+            return _unzstd(data)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise NotADump(f"{source} cannot be decompressed; it may be cut off: {error}") from error
     return data
+
+
+def _unzstd(data: bytes) -> bytes:
+    """All frames of a zstd file; EOFError when the last one does not end, which a plain stream reader would not say."""
+    parts: list[bytes] = []
+    while data:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        parts.append(frame.decompress(data))
+        if not frame.eof:
+            raise EOFError("the last frame does not end")
+        data = frame.unused_data
+    return b"".join(parts)
 
 
 def _documents(data: bytes, source: str) -> Iterator[memoryview]:

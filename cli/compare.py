@@ -1,0 +1,108 @@
+"""`vcledger compare DUMP`: our cache against Volcano's own dump, by quantity.
+
+Called by `cli.main`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli import render
+from cli.common import (
+    CHECK_FAILED,
+    AtOption,
+    ClusterOption,
+    DbOption,
+    Model,
+    ModelOption,
+    Output,
+    OutputOption,
+    fail,
+    opened,
+)
+
+if TYPE_CHECKING:
+    from vcledger.compare import Comparison
+    from vcledger.ledger import Ledger
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("compare")(compare)
+
+
+def compare(
+    dump: Annotated[Path, typer.Argument(metavar="DUMP", help="A cache dump of Volcano; .gz and .zst too")],
+    at: AtOption = None,
+    model: ModelOption = Model.v111,
+    output: OutputOption = Output.table,
+    db: DbOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Our cache against Volcano's own dump of the same moment. Without --at the moment is that of the marker that
+    speaks of the file. Tasks that only the scheduler knows of are listed apart, with what they explain.
+
+    Exits 1 when anything else differs.
+    """
+    from vcledger.compare import compare as compared
+    from vcledger.sources import volcano_dump
+
+    if output not in (Output.table, Output.json, Output.yaml):
+        fail(f"`vcledger compare` prints table, json or yaml, not {output.value}")
+    with opened(db) as ledger:
+        where = ledger.cluster(cluster)
+        parsed = volcano_dump.read(dump)
+        position = ledger.position(at, where) if at is not None else marked(ledger, dump, where)
+        result = compared(parsed, ledger.cache(position, cluster=where, model=model.value))
+        moment = render.moment(ledger.observed_at(position))
+    if output is Output.table:
+        report(result, f"{model.value} at position {position} ({moment})")
+    else:
+        render.data(as_data(result, position, model), output)
+    if not result.equal:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def marked(ledger: Ledger, dump: Path, cluster: str) -> int:
+    """The position of the marker of a dump's file, else the end of the record."""
+    from vcledger.errors import UnknownMarker
+
+    try:
+        return ledger.position(f"marker:{dump.name}", cluster)
+    except UnknownMarker:
+        typer.echo(f"no marker speaks of {dump.name}: compared with the end of the record", err=True)
+        return ledger.position(None, cluster)
+
+
+def report(result: Comparison, against: str) -> None:
+    """The comparison for people."""
+    typer.echo(
+        f"{result.dump}: {result.nodes} nodes, {result.jobs} jobs, {result.tasks} tasks, compared with {against}"
+    )
+    if result.in_flight:
+        explained = render.count(result.explained, "difference")
+        typer.echo(f"known only to the scheduler: {render.count(result.in_flight, 'task')}, explaining {explained}")
+        rows = [(task.name, task.status, task.node or "-") for task in result.in_flight]
+        render.table(("NAME", "STATUS", "NODE"), rows)
+    if result.equal:
+        typer.echo("equal in everything else" if result.in_flight else "equal")
+        return
+    typer.echo(f"{render.count(result.differences, 'difference')}:")
+    render.changes(result.differences, "OURS", "VOLCANO", present=("only in Volcano's", "only in ours"))
+
+
+def as_data(result: Comparison, position: int, model: Model) -> dict[str, object]:
+    """The comparison as data."""
+    return {
+        "dump": result.dump,
+        "position": position,
+        "model": model.value,
+        "equal": result.equal,
+        "compared": {"nodes": result.nodes, "jobs": result.jobs, "tasks": result.tasks},
+        "only_the_scheduler_knows": [task._asdict() for task in result.in_flight],
+        "explained": [render.change(change, "ours", "volcano") for change in result.explained],
+        "differences": [render.change(change, "ours", "volcano") for change in result.differences],
+    }
