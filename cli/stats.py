@@ -1,0 +1,88 @@
+"""`vcledger stats`: size, counts, bytes an event, compression.
+
+Called by `cli.main`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from cli import render
+from cli.common import ClusterOption, DbOption, Output, OutputOption, fail, opened
+
+if TYPE_CHECKING:
+    from vcledger.statistics import Statistics
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("stats")(stats)
+
+
+def stats(
+    output: OutputOption = Output.table,
+    db: DbOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """What the ledger holds: clusters and their times, events by kind and type, bytes an event, compression."""
+    from vcledger.statistics import statistics
+
+    if output not in (Output.table, Output.json, Output.yaml):
+        fail(f"`vcledger stats` prints table, json or yaml, not {output.value}")
+    with opened(db) as ledger:
+        found = statistics(ledger, cluster)
+    if output is Output.table:
+        report(found)
+    else:
+        render.data(as_data(found), output)
+
+
+def report(found: Statistics) -> None:
+    """The figures for people."""
+    store = found.store
+    lines = [
+        ("backend", store.backend),
+        ("events", f"{store.events} (positions {store.first} to {store.head}), {found.late} late"),
+        ("known", ", ".join(f"{count} {word}" for word, count in found.known.items()) or "-"),
+        ("streams", str(store.streams)),
+        ("batches", str(store.batches)),
+        ("snapshots", f"{store.snapshots}, {render.size(store.snapshot_stored)}"),
+        ("size", f"{render.size(store.size)}, {found.bytes_per_event:.0f} bytes an event"),
+        (
+            "payloads",
+            f"{render.size(store.payload_size)} stored in {render.size(store.payload_stored)}, "
+            f"1/{found.compression:.1f} with {store.dictionaries} dictionaries",
+        ),
+    ]
+    for name, value in lines:
+        typer.echo(f"{name + ':':<11}{value}")
+    for headers, rows in (
+        (
+            ("CLUSTER", "EVENTS", "FIRST", "LAST"),
+            [(row.cluster, row.events, render.moment(row.first), render.moment(row.last)) for row in found.clusters],
+        ),
+        (("KIND", "EVENTS"), list(found.kinds.items())),
+        (("TYPE", "EVENTS"), list(found.types.items())),
+    ):
+        if rows:
+            typer.echo()
+            render.table(headers, rows)
+
+
+def as_data(found: Statistics) -> dict[str, object]:
+    """The figures as data; times are RFC 3339, sizes bytes."""
+    return {
+        **found.store._asdict(),
+        "bytes_per_event": round(found.bytes_per_event, 1),
+        "compression": round(found.compression, 2),
+        "late": found.late,
+        "known": found.known,
+        "clusters": [
+            {**row._asdict(), "first": render.moment(row.first), "last": render.moment(row.last)}
+            for row in found.clusters
+        ],
+        "kinds": found.kinds,
+        "types": found.types,
+    }
