@@ -34,6 +34,10 @@ class UnknownModel(VcledgerError):
     """There is no cache model of that name."""
 
 
+class HistoryPruned(VcledgerError):
+    """A state rests on events that retention has dropped, and no snapshot stands for them."""
+
+
 class NoSuchEvent(VcledgerError):
     """The ledger has no event at that position, or not one of the kind that was asked for."""
 

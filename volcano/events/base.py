@@ -25,6 +25,14 @@ class DomainEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Base of every event of the vocabulary. Field names are snake_case on the wire too."""
 
 
+class Unreadable(DomainEvent, frozen=True):
+    """Stands in a fold or a listing where an observation's payload cannot be read as an object of its kind. Not in the
+    catalog: it is never written. A fold notes it and goes on, as the observation says nothing that it could use."""
+
+    type: str
+    reason: str
+
+
 class Value(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Base of what is nested in an event."""
 
@@ -45,6 +53,10 @@ class Subject(NamedTuple):
     namespace: str = ""
     name: str = ""
     uid: str = ""
+
+
+MARKERS = Subject(RECORDING, "", "markers")
+"""The stream of a cluster's markers."""
 
 
 class Recorded(NamedTuple):
