@@ -1,0 +1,124 @@
+"""One question: the pod or group that is asked about, and all that the log has about it at the position.
+
+Owns the shape of the question. Must not know where it was read. Filled in by `vcledger.why`, called by the checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from projections.diagnosis.gang import Trial, try_gang
+from projections.diagnosis.model import INFERRED, RECORDED, Said
+from projections.diagnosis.nodes import Evaluation
+from projections.diagnosis.reasons import Reason
+from projections.diagnosis.views import ClusterView, GroupView, TaskView
+from volcano.objects.core import Pod
+from volcano.objects.scheduling import VolcanoJob
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try to bind the pod or its volumes, or to write its condition. `kind` is bind, volumes or condition; `code` the
+    API server's answer, 0 for none; `object` what it was about, when not the pod."""
+
+    kind: str
+    ok: bool
+    time: str
+    position: int
+    node: str = ""
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    object: str = ""
+    timed_out: bool = False
+    known: str = INFERRED
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier pod of the same name: when it went, and the eviction that ended it, if an Event says so."""
+
+    uid: str
+    gone_at: str
+    position: int
+    evicted: str = ""
+    known: str = RECORDED
+
+
+@dataclass(slots=True)
+class Case:
+    """Everything about one pod, or about a group (`pod` is then the member that stands for it, or None)."""
+
+    namespace: str
+    name: str
+    uid: str
+    at: int
+    now: str | None
+    cluster: ClusterView
+    scheduler_names: Sequence[str] = ("volcano",)
+    kind: str = "Pod"
+    pod: Pod | None = None
+    position: int = 0
+    gone_at: str = ""
+    gone_position: int = 0
+    gone_known: str = RECORDED
+    created: str | None = None
+    task: TaskView | None = None
+    group: GroupView | None = None
+    group_name: str = ""
+    job: VolcanoJob | None = None
+    job_position: int = 0
+    said: Sequence[Said] = ()
+    attempts: Sequence[Attempt] = ()
+    earlier: Sequence[Earlier] = ()
+    claim_since: Mapping[str, str] = field(default_factory=dict)
+    asked_min: Mapping[str, float] = field(default_factory=dict)
+    _table: dict[str, list[Reason]] | None = None
+    _trial: Trial | None = None
+    _evaluation: Evaluation | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_job(self) -> bool:
+        return self.kind != "Pod"
+
+    @property
+    def pending(self) -> bool:
+        """A live pod without a node that nothing has ended."""
+        if self.pod is None or self.gone_at:
+            return False
+        return not self.pod.spec.node_name and self.pod.status.phase in {"", "Pending"}
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The pod alone against the cluster as it stands."""
+        if self._evaluation is None and self.pod is not None and self.task is not None:
+            self._evaluation = Evaluation(self.task, self.pod, self.cluster)
+        return self._evaluation
+
+    @property
+    def table(self) -> dict[str, list[Reason]]:
+        """Its refusals node by node; empty when there is no pod."""
+        if self._table is None:
+            self._table = self.evaluation.table() if self.evaluation is not None else {}
+        return self._table
+
+    @property
+    def trial(self) -> Trial | None:
+        """The trial of its group; None without one."""
+        if self._trial is None and self.group is not None and self.group.pod_group is not None and self.group.tasks:
+            self._trial = try_gang(self.group, self.cluster)
+        return self._trial
+
+    def said_of(self, source: str, *reasons: str) -> list[Said]:
+        """What was said by a kind of source, of some reasons (all when none is named)."""
+        return [one for one in self.said if one.source == source and (not reasons or one.reason in reasons)]
+
+    @property
+    def scheduled_condition(self) -> Said | None:
+        """The pod's PodScheduled condition."""
+        return next((one for one in self.said if one.source == "condition" and one.about.startswith("Pod ")), None)

@@ -1,0 +1,181 @@
+"""A trial of the gang: where the pending tasks of a group would go, in the scheduler's order, and which one breaks it.
+
+Owns the trial. Must not know queues nor how the answer is worded. Called by the verdict.
+Source: Volcano's allocate action (allocateResourcesForTasks, NeedContinueAllocating, TaskHasFitErrors) and CompareTask's
+order. Which node a task takes among those that fit is the scheduler's score; the trial takes the emptiest when the pods
+depend on each other, and fills up node by node when they don't, so it may differ in the node, never in a node's refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from projections.diagnosis.amounts import add, exceeding, subtract
+from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses
+from projections.diagnosis.reasons import Reason
+from projections.diagnosis.views import INDEX_LABEL, Amounts, ClusterView, GroupView, NodeView, PlacedPod, TaskView
+from volcano.objects.core import Pod
+
+READY = ("Bound", "Binding", "Running", "Allocated", "Succeeded")
+"""Statuses that count for a gang (JobInfo.ReadyTaskNum)."""
+
+CHECKS_MAX = 60_000
+"""Node checks after which a trial of interdependent pods stops, and says so."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """What the trial found. `failed` has the node table of each task that fits nowhere, at its turn; `skipped` the tasks
+    that were passed over because another of their role had failed (its name); `untried` what was left when the gang was
+    given up. `whole` is False when it stopped for its size."""
+
+    ready: int
+    needed: int
+    order: list[TaskView] = field(default_factory=list)
+    placed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, dict[str, list[Reason]]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    untried: list[str] = field(default_factory=list)
+    whole: bool = True
+
+    @property
+    def short(self) -> int:
+        """How many members are missing to minMember, with all that the trial could place."""
+        return max(0, self.needed - self.ready - len(self.placed))
+
+    @property
+    def breaker(self) -> TaskView | None:
+        """The first task that fits nowhere."""
+        return next((task for task in self.order if task.uid in self.failed), None)
+
+
+def ready_count(group: GroupView) -> int:
+    """Members that count, best-effort ones that wait among them (IsReady)."""
+    return sum(1 for task in group.tasks if task.status in READY or (task.status == "Pending" and task.best_effort))
+
+
+def scheduling_order(tasks: Sequence[TaskView]) -> list[TaskView]:
+    """Priority first (the priority plugin), then the task index, the time of creation, the uid (CompareTask)."""
+    return sorted(
+        tasks,
+        key=lambda task: (-task.priority, task.index if task.index is not None else 0, task.created, task.uid),
+    )
+
+
+class _Run:
+    """The state of one trial."""
+
+    def __init__(self, group: GroupView, cluster: ClusterView) -> None:
+        self.group, self.cluster = group, cluster
+        pending = [task for task in group.tasks if task.status == "Pending" and not task.gated and not task.best_effort]
+        self.trial = Trial(ready_count(group), group.min_member, scheduling_order(pending))
+        self.taken: dict[str, Amounts] = {}
+        self.extra: list[PlacedPod] = []
+        self.reserved: list[str] = []
+        self.checks = 0
+        self.nodes = cluster.schedulable_nodes()
+        self.statics: dict[object, list[NodeView]] = {}
+        self.interdependent = any(task.pod is not None and is_interdependent(task.pod) for task in pending)
+
+    def run(self) -> Trial:
+        trial, tasks = self.trial, self.trial.order
+        failed_roles: dict[str, str] = {}
+        for index, task in enumerate(tasks):
+            if task.pod is None or self.checks > CHECKS_MAX:
+                trial.whole = False
+                continue
+            if task.role and task.role in failed_roles:
+                trial.skipped[task.uid] = failed_roles[task.role]
+                continue
+            node = self.place(task, task.pod)
+            if node is not None:
+                trial.placed[task.uid] = node
+                continue
+            failed_roles.setdefault(task.role, task.name)
+            if not self.goes_on(failed_roles, tasks[index + 1 :]):
+                trial.untried = [other.uid for other in tasks[index + 1 :]]
+                break
+        return trial
+
+    def place(self, task: TaskView, pod: Pod) -> str | None:
+        """The node that the task takes; None when none fits, and then its table is kept."""
+        if self.interdependent:
+            return self._place_looking_at_all(task, pod)
+        key = _class_key(task, pod)
+        if key not in self.statics:
+            evaluation = Evaluation(_asking_nothing(task), pod, self.cluster)
+            self.statics[key] = [node for node in self.nodes if not refuses(evaluation.on(node))]
+        candidates = self.statics[key]
+        while candidates:
+            node = candidates[-1]
+            if self._has_room(task, node):
+                self._take(task, node)
+                return node.name
+            candidates.pop()
+        evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken)
+        self.trial.failed[task.uid] = evaluation.table()
+        return None
+
+    def _place_looking_at_all(self, task: TaskView, pod: Pod) -> str | None:
+        evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken, self.reserved)
+        table = evaluation.table()
+        self.checks += len(table)
+        fitting = [node for node in self.nodes if not refuses(table[node.name])]
+        if not fitting:
+            self.trial.failed[task.uid] = table
+            return None
+        best = min(fitting, key=lambda node: (-self._left(node).get("cpu", 0.0), node.name))
+        self._take(task, best)
+        self.extra.append(PlacedPod.of(pod, best.name))
+        if evaluation.volumes is not None:
+            self.reserved += evaluation.volumes.take(best)
+        return best.name
+
+    def _left(self, node: NodeView) -> Amounts:
+        return subtract(node.future_idle, self.taken.get(node.name, {}))
+
+    def _has_room(self, task: TaskView, node: NodeView) -> bool:
+        return not exceeding(task.request, self._left(node))
+
+    def _take(self, task: TaskView, node: NodeView) -> None:
+        self.taken[node.name] = add(self.taken.get(node.name, {}), task.request)
+
+    def goes_on(self, failed_roles: Mapping[str, str], rest: Sequence[TaskView]) -> bool:
+        """Whether the scheduler tries the other tasks after a failure (JobInfo.NeedContinueAllocating)."""
+        group, needed = self.group, self.trial.needed
+        if needed == len(group.tasks):
+            return False
+        minimums = (group.pod_group.spec.min_task_member if group.pod_group is not None else None) or {}
+        reached = self.trial.ready + len(self.trial.placed)
+        if needed < sum(minimums.values()) or not minimums:
+            left = sum(1 for task in rest if task.role not in failed_roles or not task.role)
+            return reached + left >= needed
+        return not any(self._holding(role) < minimums[role] for role in failed_roles if minimums.get(role, 0))
+
+    def _holding(self, role: str) -> int:
+        return sum(
+            1
+            for task in self.group.tasks
+            if task.role == role
+            and (
+                task.status in READY or task.uid in self.trial.placed or (task.status == "Pending" and task.best_effort)
+            )
+        )
+
+
+def try_gang(group: GroupView, cluster: ClusterView) -> Trial:
+    """Places the group's pending tasks on trial. Nothing that is given changes."""
+    return _Run(group, cluster).run()
+
+
+def _class_key(task: TaskView, pod: Pod) -> object:
+    """Tasks with equal keys are refused by the same nodes, other than for room."""
+    spec = pod.spec
+    labels = tuple(sorted(item for item in (pod.metadata.labels or {}).items() if item[0] != INDEX_LABEL))
+    return (repr(spec.node_selector), repr(spec.affinity), repr(spec.tolerations), labels, tuple(task.request.items()))
+
+
+def _asking_nothing(task: TaskView) -> TaskView:
+    """The task without its requests, to find the nodes that refuse it for anything else."""
+    return TaskView(task.namespace, task.name, task.uid, task.status, {}, best_effort=True, pod=task.pod)

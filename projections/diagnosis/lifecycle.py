@@ -1,0 +1,126 @@
+"""What a pod is before any scheduling: another scheduler's, gated, finished, gone, placed already.
+
+Owns these verdicts. Must not know groups, queues or nodes. Called by `projections.diagnosis.explain`.
+"""
+
+from __future__ import annotations
+
+from projections.diagnosis.case import Case
+from projections.diagnosis.model import Evidence, Finding
+from projections.diagnosis.words import counted
+
+
+def own_evidence(case: Case, proves: str) -> list[Evidence]:
+    """The pod's own last observation as proof."""
+    return (
+        [Evidence(position=case.position, what=f"Pod {case.key} as last seen", proves=proves)] if case.position else []
+    )
+
+
+def not_this_scheduler(case: Case) -> Finding | None:
+    """The pod is left to a scheduler that isn't Volcano."""
+    if case.pod is None or case.pod.spec.node_name:
+        return None
+    name = case.pod.spec.scheduler_name
+    if name in case.scheduler_names:
+        return None
+    shown = name or "(none)"
+    causes = [
+        f"its schedulerName is {shown}: {', '.join(case.scheduler_names)} never looks at it, and only {shown} can bind it"
+    ]
+    if case.scheduled_condition is None:
+        causes.append(f"no scheduler has written a PodScheduled condition: {shown} may not be running")
+    return Finding(
+        verdict="not-this-scheduler",
+        causes=causes,
+        summary=f"not this scheduler's pod: its schedulerName is {shown}",
+        since=case.created,
+        evidence=own_evidence(case, f"schedulerName is {shown}"),
+    )
+
+
+def gated(case: Case) -> Finding | None:
+    """Scheduling gates are still on it."""
+    if case.pod is None or not case.pod.spec.scheduling_gates or not case.pending:
+        return None
+    gates = [gate.name for gate in case.pod.spec.scheduling_gates]
+    return Finding(
+        verdict="gated",
+        causes=[
+            f"{counted(len(gates), 'scheduling gate')} still on it: {', '.join(gates)}; no scheduler tries it until whoever set "
+            f"{'it' if len(gates) == 1 else 'them'} (schedulingGates) takes {'it' if len(gates) == 1 else 'them'} off"
+        ],
+        summary=f"scheduling is gated by {', '.join(gates)}",
+        since=case.created,
+        message="Scheduling is blocked due to non-empty scheduling gates",
+        evidence=own_evidence(case, f"schedulingGates: {', '.join(gates)}"),
+    )
+
+
+def finished(case: Case) -> Finding | None:
+    """Succeeded or Failed."""
+    if case.pod is None or case.gone_at or case.pod.status.phase not in {"Succeeded", "Failed"}:
+        return None
+    phase, node = case.pod.status.phase, case.pod.spec.node_name
+    where = f" on {node}" if node else ""
+    why = f": {case.pod.status.reason} {case.pod.status.message}".rstrip() if case.pod.status.reason else ""
+    return Finding(
+        verdict="finished",
+        causes=[f"it has {phase.lower()}{where}{why}"],
+        summary=f"finished: {phase}{where}",
+        evidence=own_evidence(case, f"phase {phase}"),
+    )
+
+
+def deleted(case: Case) -> Finding | None:
+    """Gone, or on its way out without ever having had a node."""
+    if case.gone_at:
+        how = " (a relist found it missing)" if case.gone_known != "recorded" else ""
+        node = case.pod.spec.node_name if case.pod is not None else ""
+        before = f"it ran on {node}" if node else "it never had a node"
+        return Finding(
+            verdict="deleted",
+            causes=[f"it was deleted at {case.gone_at}{how}; {before}"],
+            summary=f"deleted at {case.gone_at}",
+            since=case.gone_at,
+            evidence=[
+                Evidence(
+                    position=case.gone_position,
+                    what=f"Pod {case.key} deleted",
+                    proves="it is gone",
+                    known=case.gone_known,
+                )
+            ],
+        )
+    if case.pod is not None and case.pod.metadata.deletion_timestamp and not case.pod.spec.node_name:
+        when = case.pod.metadata.deletion_timestamp
+        return Finding(
+            verdict="terminating",
+            causes=[
+                f"it has been marked for deletion (by {when}), and no scheduler places a pod that is being deleted"
+            ],
+            summary="it is being deleted",
+            since=when,
+            evidence=own_evidence(case, "deletionTimestamp is set"),
+        )
+    return None
+
+
+def scheduled(case: Case) -> Finding | None:
+    """It has its node."""
+    if case.pod is None or case.gone_at or not case.pod.spec.node_name:
+        return None
+    node, phase = case.pod.spec.node_name, case.pod.status.phase or "Pending"
+    causes = [f"it is on node {node}, phase {phase}: the scheduler has done its part"]
+    if phase == "Pending":
+        causes.append("it waits for the kubelet of that node to start it")
+    failed = [attempt for attempt in case.attempts if not attempt.ok]
+    if failed:
+        causes.append(f"before that, {counted(len(failed), 'attempt')} failed, the last at {failed[-1].time}")
+    return Finding(
+        verdict="scheduled",
+        causes=causes,
+        summary=f"on node {node}, {phase}",
+        message=f"Successfully assigned {case.key} to {node}",
+        evidence=own_evidence(case, f"nodeName is {node}"),
+    )

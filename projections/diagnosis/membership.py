@@ -1,0 +1,284 @@
+"""The group that a pod belongs to: missing, short of pods, held back by its queue, short of members that fit.
+
+Owns these verdicts. Must not know bind attempts. Called by `projections.diagnosis.explain`.
+Sources: Volcano's gang plugin (JobValid), the enqueue action, and the allocate action's trial in `gang`.
+"""
+
+from __future__ import annotations
+
+from projections.diagnosis.case import Case
+from projections.diagnosis.gang import READY, Trial
+from projections.diagnosis.model import Evidence, Finding, Said
+from projections.diagnosis.queues import Gate, enqueue_gates, queue_gate, share_gate
+from projections.diagnosis.reasons import scheduler_reasons
+from projections.diagnosis.views import GROUP_ANNOTATIONS, TaskView
+from projections.diagnosis.words import counted, group_message, some, table_causes, table_message
+
+VALID = (*READY, "Pipelined", "Pending")
+"""Statuses that count towards minMember (JobInfo.ValidTaskNum)."""
+
+
+def group_evidence(case: Case, proves: str) -> list[Evidence]:
+    """The PodGroup's last observation as proof."""
+    if case.group is None or not case.group.position:
+        return []
+    return [Evidence(position=case.group.position, what=f"PodGroup {case.group.key} as last seen", proves=proves)]
+
+
+def said_evidence(said: list[Said], proves: str) -> list[Evidence]:
+    """Positions of what was said."""
+    return [
+        Evidence(
+            position=one.position, what=f"{one.source} of {one.about}: {one.reason}", proves=proves, known=one.known
+        )
+        for one in said
+        if one.position
+    ]
+
+
+def podgroup_missing(case: Case) -> Finding | None:
+    """No annotation names a group, or the group it names does not exist."""
+    if not case.is_job and not case.pending:
+        return None
+    if case.is_job:
+        return _job_without_group(case)
+    if not case.group_name:
+        return Finding(
+            verdict="podgroup-missing",
+            causes=[
+                f"it names no PodGroup (annotation {GROUP_ANNOTATIONS[0]}): Volcano schedules pods of a PodGroup only, and "
+                "the controller (vc-controller-manager, podgroup controller) that makes one for a bare pod has not done so"
+            ],
+            summary="the pod has no PodGroup",
+            since=case.created,
+        )
+    if case.group is None or case.group.pod_group is None:
+        name = f"{case.namespace}/{case.group_name}"
+        return Finding(
+            verdict="podgroup-missing",
+            causes=[
+                f"PodGroup {name} does not exist: its job has no queue and no minimum, so the scheduler leaves it out"
+            ],
+            summary=f"PodGroup {name} does not exist",
+            since=case.created,
+        )
+    return None
+
+
+def _job_without_group(case: Case) -> Finding | None:
+    if case.group is not None and case.group.pod_group is not None:
+        return None
+    queue = case.job.spec.queue if case.job is not None else ""
+    gate = queue_gate(queue, case.cluster) if queue else None
+    if gate is not None:
+        return _gate_finding(case, gate, ["so the job controller has made no PodGroup, and no pods"])
+    return Finding(
+        verdict="podgroup-missing",
+        causes=[f"job {case.key} has no PodGroup yet: the job controller (vc-controller-manager) makes it"],
+        summary="no PodGroup has been made for the job",
+        since=case.created,
+    )
+
+
+def members_missing(case: Case) -> Finding | None:
+    """Fewer live members than minMember. A Volcano Job's pods come only once its PodGroup is in the queue, so before
+    that their absence is no cause."""
+    group = case.group
+    if group is None or group.pod_group is None or not (case.pending or case.is_job):
+        return None
+    valid = sum(1 for task in group.tasks if task.status in VALID)
+    short = _roles_short(case)
+    if valid >= group.min_member and not short:
+        return None
+    if group.pod_group.status.phase in {"", "Pending"} and group.owner.startswith("Job "):
+        return None
+    owner = group.owner or "whoever makes its pods"
+    cause = f"PodGroup {group.key} asks for {group.min_member} members and has {valid}: {owner} has yet to make them"
+    if short:
+        cause += f" ({'; '.join(short)})"
+    return Finding(
+        verdict="members-missing",
+        causes=[cause],
+        summary=f"{valid} of the {group.min_member} members that the gang needs exist",
+        message=f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {group.min_member}",
+        since=case.created,
+        evidence=group_evidence(case, f"minMember is {group.min_member}"),
+    )
+
+
+def _roles_short(case: Case) -> list[str]:
+    """Roles with fewer valid members than their own minimum (CheckTaskValid)."""
+    group = case.group
+    minimums = (
+        group.pod_group.spec.min_task_member if group is not None and group.pod_group is not None else None
+    ) or {}
+    if group is None or group.min_member < sum(minimums.values()):
+        return []
+    found = {role: sum(1 for t in group.tasks if t.role == role and t.status in VALID) for role in minimums}
+    return [
+        f"role {role} has {found[role]} of {least}" for role, least in sorted(minimums.items()) if found[role] < least
+    ]
+
+
+def queue_gates(case: Case) -> list[Finding]:
+    """The PodGroup is not taken into its queue, or its queue takes nothing more."""
+    group = case.group
+    if group is None or group.pod_group is None or not (case.pending or case.is_job):
+        return []
+    gate = queue_gate(group.pod_group.spec.queue, case.cluster)
+    findings = [_gate_finding(case, gate, [])] if gate is not None else []
+    if group.pod_group.status.phase in {"", "Pending"} and (gate is None or gate.verdict != "queue-missing"):
+        findings += _enqueue_findings(case)
+    return findings
+
+
+def _enqueue_findings(case: Case) -> list[Finding]:
+    assert case.group is not None
+    then = _not_enqueued(case)
+    gates = enqueue_gates(case.group, dict(case.asked_min), case.cluster)
+    refused = case.said_of("event", "Unschedulable")
+    named = [gate for gate in gates if any(one.message == gate.said for one in refused)]
+    findings = [_gate_finding(case, gate, [then]) for gate in sorted(gates, key=lambda gate: gate not in named)]
+    if findings:
+        return findings
+    last = [one for one in refused if one.message.startswith(("resource in cluster", "queue resource quota"))]
+    causes = [f"PodGroup {case.group.key} is still Pending: the scheduler has not taken it into queue {_queue(case)}"]
+    if last:
+        causes.append(
+            f"the scheduler wrote {last[-1].message!r}, which our evaluation at this position does not bear out"
+        )
+    verdict = "podgroup-pending"
+    return [
+        Finding(
+            verdict=verdict,
+            causes=causes,
+            summary=f"the PodGroup is not yet in queue {_queue(case)}",
+            message=last[-1].message if last else "",
+            since=case.created,
+            evidence=group_evidence(case, "phase Pending") + said_evidence(last[-1:], "what the scheduler said"),
+        )
+    ]
+
+
+def _queue(case: Case) -> str:
+    return case.group.pod_group.spec.queue if case.group is not None and case.group.pod_group is not None else ""
+
+
+def _not_enqueued(case: Case) -> str:
+    assert case.group is not None
+    tail = "" if case.group.tasks else ", so its job has made no pods yet"
+    return f"so PodGroup {case.group.key} stays Pending, outside queue {_queue(case)}{tail}"
+
+
+def _gate_finding(case: Case, gate: Gate, then: list[str]) -> Finding:
+    said = [one for one in case.said_of("event", "Unschedulable") if one.message == gate.said] if gate.said else []
+    causes = [gate.text, *then]
+    if said:
+        causes.append(
+            f"the scheduler says so too: {said[-1].message!r}, {counted(said[-1].count, 'time')} up to {said[-1].last}"
+        )
+    return Finding(
+        verdict=gate.verdict,
+        causes=causes,
+        summary=gate.text,
+        message=gate.said or gate.text,
+        since=said[0].first if said else case.created,
+        evidence=group_evidence(case, "its phase, queue and minResources") + said_evidence(said[-1:], "the refusal"),
+    )
+
+
+def queue_share(case: Case) -> Finding | None:
+    """The queue has its share, so its pending tasks are passed over. Where the scheduler names nodes for this pod, it
+    did try it, so the queue was no obstacle."""
+    group, task = case.group, case.task
+    if group is None or group.pod_group is None or task is None or not case.pending:
+        return None
+    condition = case.scheduled_condition
+    if condition is not None and "nodes are unavailable" in condition.message:
+        return None
+    if group.pod_group.status.phase in {"", "Pending"}:
+        return None
+    gate = share_gate(group.pod_group.spec.queue, task.request, case.cluster)
+    if gate is None:
+        return None
+    finding = _gate_finding(case, gate, ["so the scheduler passes its pending pods over until the queue holds less"])
+    trial = case.trial
+    return Finding(
+        verdict=finding.verdict,
+        causes=finding.causes,
+        summary=finding.summary,
+        since=finding.since,
+        message=group_message(group, None, case.cluster) if trial is None else _passed_over(case),
+        evidence=finding.evidence,
+    )
+
+
+def _passed_over(case: Case) -> str:
+    """The group's sentence when no task was tried: every pending one counts as unschedulable, with no origin."""
+    assert case.group is not None and case.trial is not None
+    blank = Trial(case.trial.ready, case.trial.needed, case.trial.order)
+    return group_message(case.group, blank, case.cluster)
+
+
+def gang_short(case: Case) -> Finding | None:
+    """Fewer members can be placed together than the gang needs: the first that fits nowhere is what breaks it."""
+    group, trial = case.group, case.trial
+    if group is None or trial is None or trial.short == 0 or group.min_member <= 1 or not trial.order:
+        return None
+    if not (case.pending or case.is_job):
+        return None
+    breaker = trial.breaker
+    needed = f"the gang {group.key} needs {group.min_member} members at once: {trial.ready} hold a place already, "
+    needed += f"{len(trial.placed)} more could have one, so it is short by {trial.short}"
+    root = _breaker_causes(case, trial, breaker) if breaker is not None else _gated_causes(case)
+    after = "so the pod group is not ready, and none of its pending pods is bound"
+    summary = f"the gang is short by {trial.short} of {group.min_member}"
+    if breaker is not None:
+        message = table_message(trial.failed[breaker.uid], case.cluster)
+        summary += f": {'this pod' if breaker.uid == case.uid else breaker.name} fits on no node ({message})"
+    return Finding(
+        verdict="gang-short",
+        causes=[*root, needed, after],
+        summary=summary,
+        since=_since_unschedulable(case),
+        message=group_message(group, trial, case.cluster),
+        evidence=group_evidence(case, f"minMember is {group.min_member}"),
+    )
+
+
+def _breaker_causes(case: Case, trial: Trial, breaker: TaskView) -> list[str]:
+    table = trial.failed[breaker.uid]
+    lines = table_causes(table, breaker, case.cluster)
+    placed = len(trial.placed)
+    first = (
+        f"after {counted(placed, 'other member')} took {'its' if placed == 1 else 'their'} place, " if placed else ""
+    )
+    who = "this pod" if breaker.uid == case.uid else "task"
+    head = f"{who} {breaker.name} breaks the gang: {first}it fits on no node: {'; '.join(lines)}"
+    return [head, *_volume_stories(case, breaker, table)]
+
+
+def _volume_stories(case: Case, breaker: TaskView, table: dict[str, list]) -> list[str]:  # type: ignore[type-arg]
+    """What there is for the breaker's claims, when volumes are what it lacks."""
+    from projections.diagnosis.placement import claim_stories
+
+    if breaker.pod is None or not any(
+        "volumes" in text for found in table.values() for text in scheduler_reasons(found)
+    ):
+        return []
+    return claim_stories(breaker, breaker.pod, case.cluster)
+
+
+def _gated_causes(case: Case) -> list[str]:
+    assert case.group is not None
+    gated = [task.name for task in case.group.tasks if task.gated and task.status == "Pending"]
+    if gated:
+        return [f"{counted(len(gated), 'member')} with scheduling gates: {some(gated)}"]
+    return [f"members of {case.group.key} are neither placed nor waiting"]
+
+
+def _since_unschedulable(case: Case) -> str | None:
+    """Since when the condition says so, else since the pod is there."""
+    conditions = case.said_of("condition", "Unschedulable", "NotEnoughResources")
+    firsts = [one.first for one in conditions if one.first]
+    return min(firsts) if firsts else case.created

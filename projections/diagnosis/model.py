@@ -1,0 +1,138 @@
+"""The answer: its shape, and the table of verdicts.
+
+Owns what `why` gives out (keys of `-o json`) and the words of the verdicts with their order. Must not know how any of it
+is found. Called by `projections.diagnosis.explain`, `vcledger.why` and `cli.why`.
+
+Times are RFC 3339 texts. `known` is recorded (a watch or an API answer), inferred (a relist or an audit line) or
+recomputed (by our own evaluation).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+RECORDED, INFERRED, RECOMPUTED = "recorded", "inferred", "recomputed"
+
+VERDICTS: dict[str, str] = {
+    "not-found": "the log has no such pod or job at that position",
+    "not-this-scheduler": "the pod is another scheduler's",
+    "gated": "the pod has scheduling gates",
+    "finished": "the pod has succeeded or failed",
+    "deleted": "the pod is gone",
+    "terminating": "the pod is being deleted, and was never placed",
+    "scheduled": "the pod has a node",
+    "podgroup-missing": "the pod names no PodGroup, or one that does not exist",
+    "members-missing": "the group has fewer pods than minMember",
+    "queue-missing": "the PodGroup's queue does not exist",
+    "queue-closed": "the PodGroup's queue takes no new jobs",
+    "queue-over-capability": "what the group asks would put its queue over its capability",
+    "cluster-overused": "the cluster, overcommit counted in, has not got what the group asks at least",
+    "podgroup-pending": "the PodGroup has not been taken into its queue, and no gate is found that holds it back",
+    "queue-overused": "the queue already has its share of the cluster",
+    "gang-short": "too few members of the gang can be placed together",
+    "no-node-fits": "no node fits",
+    "pvc-missing": "a claim does not exist",
+    "pvc-lost": "a claim's volume does not exist",
+    "pvc-deleting": "a claim is being deleted",
+    "pvc-not-owned": "an ephemeral claim was made for another pod",
+    "storageclass-missing": "a claim's class does not exist",
+    "pvc-unbound": "a claim that the scheduler may not bind is not bound",
+    "no-matching-volume": "no volume fits a claim, and none can be made",
+    "volume-node-conflict": "the volumes are usable only where the pod may not run",
+    "volume-limit": "the nodes take no more volumes",
+    "provisioning-failed": "the provisioner failed to make a volume",
+    "volume-conflict": "an update for a claim or volume met another's change",
+    "volume-bind-timeout": "the volumes were not bound in time",
+    "volume-bind-failed": "binding the volumes failed",
+    "provisioning": "a volume is being made; the pod is bound once it is there",
+    "bind-failed": "the API server refused the bind, or gave no answer",
+    "condition-failed": "the pod's condition could not be written",
+    "evicted": "the pod was evicted",
+    "waiting-for-release": "it fits once pods that are ending are gone",
+    "schedulable": "nothing holds it back at this position",
+    "running": "every pod of the job that there is has been placed",
+}
+"""Every verdict with its meaning, in the order in which the first that holds is the answer (design, section 9)."""
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One node: whether the pod alone would fit there, and every reason why not, the scheduler's own first."""
+
+    node: str
+    fits: bool
+    reasons: list[str] = []
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What the scheduler (or a controller, named in `by`) wrote: a condition of the pod or its PodGroup, or an Event with
+    its logical count. `position` is where the log has it."""
+
+    source: str
+    about: str
+    reason: str
+    message: str
+    by: str = ""
+    status: str = ""
+    count: int = 1
+    first: str | None = None
+    last: str | None = None
+    position: int = 0
+    known: str = RECORDED
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """A log position and what it proves."""
+
+    position: int
+    what: str
+    proves: str
+    known: str = RECORDED
+
+
+class Other(msgspec.Struct, frozen=True, kw_only=True):
+    """A further verdict that holds."""
+
+    verdict: str
+    text: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer. `message` is the scheduler's own sentence, recomputed; `causes` the chain, the root first; `fits_on` the
+    nodes that would take the pod alone; `disagreements` where the scheduler's words and our evaluation differ."""
+
+    subject: str
+    namespace: str
+    name: str
+    uid: str
+    at: int
+    time: str | None
+    verdict: str
+    summary: str
+    message: str
+    since: str | None
+    causes: list[str]
+    also: list[Other]
+    nodes: list[NodeRow]
+    fits_on: list[str]
+    said: list[Said]
+    evidence: list[Evidence]
+    disagreements: list[str] = []
+    group: str = ""
+    queue: str = ""
+    phase: str = ""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict that holds, with its chain of causes (root first), since when, and what proves it."""
+
+    verdict: str
+    causes: list[str]
+    summary: str = ""
+    since: str | None = None
+    message: str = ""
+    evidence: list[Evidence] = []
+    root: bool = False
+
+    @property
+    def text(self) -> str:
+        return self.summary or self.causes[0]

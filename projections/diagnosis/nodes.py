@@ -1,0 +1,119 @@
+"""The node table: every predicate for one pod on every node, in the scheduler's order.
+
+Owns the order of the predicates and what they share for one pod. Must not know groups or queues. Called by the verdict
+and by the gang's trial.
+Order (Volcano allocate, then the predicates plugin): requests against future idle; pod count; unschedulable; node affinity;
+taints; host ports; inter-pod affinity; attach limits; volume zone; topology spread; volume binding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from projections.diagnosis import basic
+from projections.diagnosis.claims import ClaimProblem, PodClaims, pod_claims
+from projections.diagnosis.podaffinity import InterPodAffinity, affinity_terms, anti_affinity_terms
+from projections.diagnosis.reasons import VOLUME_FAMILIES, Reason
+from projections.diagnosis.spread import TopologySpread, hard_constraints
+from projections.diagnosis.views import Amounts, ClusterView, NodeView, PlacedPod, TaskView, host_ports
+from projections.diagnosis.volumes import AttachLimits, VolumeBinding
+from volcano.objects.core import Pod
+
+
+class Evaluation:
+    """One pod against the cluster. `extra` are pods that a trial has placed, `taken` what they use by node, `reserved` the
+    volumes that their claims took."""
+
+    def __init__(
+        self,
+        task: TaskView,
+        pod: Pod,
+        cluster: ClusterView,
+        extra: Sequence[PlacedPod] = (),
+        taken: Mapping[str, Amounts] | None = None,
+        reserved: Sequence[str] = (),
+    ) -> None:
+        self.task, self.pod, self.cluster = task, pod, cluster
+        self.taken = taken or {}
+        self.claims: PodClaims = pod_claims(pod, cluster)
+        placed = [one for one in (*cluster.pods, *extra) if one.uid != pod.metadata.uid]
+        self.extra_count: dict[str, int] = {}
+        for one in extra:
+            self.extra_count[one.node] = self.extra_count.get(one.node, 0) + 1
+        self.ports = host_ports(pod)
+        self.by_node: dict[str, list[PlacedPod]] = {}
+        if self.ports:
+            for one in placed:
+                if one.host_ports:
+                    self.by_node.setdefault(one.node, []).append(one)
+        self.affinity = InterPodAffinity(PlacedPod.of(pod), cluster.nodes, placed)
+        self.spread = TopologySpread(pod, cluster.schedulable_nodes(), placed)
+        self.volumes = VolumeBinding(self.claims, cluster, reserved) if self.claims.states else None
+        self.limits = AttachLimits(self.claims, cluster, placed) if self.claims.states else None
+
+    @property
+    def problem(self) -> ClaimProblem | None:
+        """The claim for which no node can be right, if there is one."""
+        return self.claims.problems[0] if self.claims.problems else None
+
+    def on(self, node: NodeView) -> list[Reason]:
+        """Every refusal on a node, the one that the scheduler names first coming first. Empty: it fits.
+
+        A claim that is wrong for every node refuses before anything else is looked at (the pre-predicates)."""
+        found = basic.readiness(node, self.cluster.ignores_conditions)
+        if self.problem is not None:
+            found.append(Reason("claims", self.problem.text, self.problem.detail))
+        found += basic.resources(self.task.request, self.task.best_effort, node, self.taken.get(node.name))
+        found += basic.pod_count(node, self.extra_count.get(node.name, 0))
+        found += basic.unschedulable(self.pod, node)
+        found += basic.node_affinity(self.pod, node)
+        found += basic.taints(self.pod, node)
+        if self.ports:
+            found += basic.ports(self.ports, self.by_node.get(node.name, ()))
+        if not self.affinity.idle:
+            found += self.affinity.check(node)
+        if self.limits is not None:
+            found += self.limits.check(node)
+        if self.volumes is not None:
+            found += self.volumes.zone(node)
+        if not self.spread.idle:
+            found += self.spread.check(node)
+        if self.volumes is not None:
+            found += self.volumes.check(node)
+        return found
+
+    def table(self) -> dict[str, list[Reason]]:
+        """The refusals on every node of the cluster, by name in order."""
+        return {node.name: self.on(node) for node in self.cluster.nodes}
+
+
+def refuses(reasons: Sequence[Reason]) -> bool:
+    """Whether the scheduler would pass the node over."""
+    return any(reason.scheduler for reason in reasons)
+
+
+def fits_but_for_volumes(table: Mapping[str, Sequence[Reason]]) -> list[str]:
+    """Nodes that only reasons about volumes rule out."""
+    return [
+        name
+        for name, found in table.items()
+        if refuses(found) and all(one.family in VOLUME_FAMILIES for one in found if one.scheduler)
+    ]
+
+
+def is_interdependent(pod: Pod) -> bool:
+    """Whether placing one pod changes where the next of its kind may go, other than by what it takes: ports, affinity,
+    spread or volumes."""
+    return bool(
+        host_ports(pod)
+        or affinity_terms(pod.spec.affinity)
+        or anti_affinity_terms(pod.spec.affinity)
+        or hard_constraints(pod)
+        or any(one.persistent_volume_claim or one.ephemeral for one in pod.spec.volumes or ())
+    )
+
+
+def needs_placed_pods(pod: Pod) -> bool:
+    """Whether the pods that are there must be known in full to judge this one. (Existing pods' anti-affinity concerns
+    every pod: those that carry one are always given.)"""
+    return bool(is_interdependent(pod))

@@ -1,0 +1,224 @@
+"""Where the pod alone could go: no node fits, its volumes rule the nodes out, or it could be placed.
+
+Owns these verdicts. Must not know bind attempts. Called by `projections.diagnosis.explain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from projections.diagnosis.amounts import exceeding
+from projections.diagnosis.case import Case
+from projections.diagnosis.claims import pod_claims
+from projections.diagnosis.model import Evidence, Finding
+from projections.diagnosis.nodes import fits_but_for_volumes, refuses
+from projections.diagnosis.reasons import VOLUME_AFFINITY, VOLUME_LIMIT, VOLUME_ZONE, Reason, scheduler_reasons
+from projections.diagnosis.views import ClusterView, TaskView
+from projections.diagnosis.volumes import VolumeBinding
+from projections.diagnosis.words import counted, some, table_causes, table_message
+from volcano.objects.core import Pod
+
+
+def fitting_nodes(case: Case) -> list[str]:
+    """The nodes that would take the pod alone, in the order of their names."""
+    return [name for name, found in sorted(case.table.items()) if not refuses(found)]
+
+
+def claim_stories(task: TaskView, pod: Pod, cluster: ClusterView) -> list[str]:
+    """What the cluster has for each claim of a pod that waits for a volume."""
+    claims = pod_claims(pod, cluster)
+    binding = VolumeBinding(claims, cluster)
+    stories = [binding.story(state, cluster.schedulable_nodes()) for state in binding.waiting]
+    return [problem.detail for problem in claims.problems] + stories
+
+
+def claim_evidence(case: Case) -> list[Evidence]:
+    """The last observation of each claim, its class and its volume."""
+    if case.pod is None:
+        return []
+    found: list[Evidence] = []
+    for state in pod_claims(case.pod, case.cluster).states:
+        for kind, key, what in (
+            ("PersistentVolumeClaim", state.key, f"claim {state.name}"),
+            ("PersistentVolume", state.claim.spec.volume_name, f"volume {state.claim.spec.volume_name}"),
+        ):
+            position = case.cluster.positions.get((kind, key), 0)
+            if position:
+                phase = state.claim.status.phase if kind == "PersistentVolumeClaim" else "its node affinity"
+                found.append(Evidence(position=position, what=f"{what} as last seen", proves=phase or "unbound"))
+    return found
+
+
+def node_evidence(case: Case, names: Sequence[str]) -> list[Evidence]:
+    """The last observation of some nodes, and that the rest is our own evaluation."""
+    by_name = {node.name: node for node in case.cluster.nodes}
+    found = [
+        Evidence(
+            position=by_name[name].position, what=f"Node {name} as last seen", proves="its labels, taints and size"
+        )
+        for name in names
+        if name in by_name and by_name[name].position
+    ]
+    return [
+        *found,
+        Evidence(
+            position=case.at, what="the cache folded up to here", proves="what is idle on each node", known="recomputed"
+        ),
+    ]
+
+
+def volume_problem(case: Case) -> Finding | None:
+    """Volumes are what keeps the pod from running. When other predicates alone rule out every node, that comes first."""
+    if not case.pending or case.evaluation is None or fitting_nodes(case):
+        return None
+    evaluation, table = case.evaluation, case.table
+    problem = evaluation.problem
+    if not case.is_job and not fits_but_for_volumes(table) and case.cluster.schedulable_nodes():
+        return None
+    message = table_message(table, case.cluster)
+    if problem is not None:
+        others = evaluation.claims.problems[1:]
+        return Finding(
+            verdict=problem.verdict,
+            causes=[problem.detail, *(one.detail for one in others), "so the scheduler refuses it on every node"],
+            summary=problem.detail,
+            message=message,
+            since=case.claim_since.get(problem.claim, case.created),
+            evidence=claim_evidence(case) or _absent(case, problem.claim),
+        )
+    texts = {text for found in table.values() for text in scheduler_reasons(found)}
+    return _of_nodes(case, texts, message)
+
+
+def _absent(case: Case, claim: str) -> list[Evidence]:
+    return [
+        Evidence(position=case.at, what=f"no claim {claim} up to here", proves="it does not exist", known="recomputed")
+    ]
+
+
+def _of_nodes(case: Case, texts: set[str], message: str) -> Finding | None:
+    if case.task is None or case.pod is None:
+        return None
+    lines = table_causes(case.table, case.task, case.cluster)
+    stories = claim_stories(case.task, case.pod, case.cluster)
+    if VOLUME_LIMIT in texts:
+        verdict, root = "volume-limit", []
+    elif VOLUME_AFFINITY in texts or VOLUME_ZONE in texts:
+        verdict, root = "volume-node-conflict", _conflicts(case)
+    else:
+        verdict, root = "no-matching-volume", stories
+    nodes = f"so it fits on no node: {'; '.join(lines)}"
+    causes = [*root, nodes] if root else [nodes.removeprefix("so "), *stories]
+    return Finding(
+        verdict=verdict,
+        causes=causes,
+        summary=causes[0],
+        message=message,
+        since=case.created,
+        evidence=claim_evidence(case) + node_evidence(case, []),
+    )
+
+
+def _conflicts(case: Case) -> list[str]:
+    """What the bound volumes ask, beside what the pod asks of a node."""
+    details = dict.fromkeys(
+        reason.detail
+        for _, found in sorted(case.table.items())
+        for reason in found
+        if reason.text in {VOLUME_AFFINITY, VOLUME_ZONE}
+    )
+    asked = dict.fromkeys(
+        reason.detail for _, found in sorted(case.table.items()) for reason in found if reason.family == "node-affinity"
+    )
+    beside = f", but the pod {'; '.join(asked)}" if asked else ""
+    return [f"{'; '.join(details)}{beside}"]
+
+
+def no_node_fits(case: Case) -> Finding | None:
+    """Every node refuses the pod, alone as it is."""
+    if not case.pending or case.task is None or case.evaluation is None or fitting_nodes(case):
+        return None
+    if not case.cluster.schedulable_nodes():
+        return Finding(
+            verdict="no-node-fits",
+            causes=["the cluster has no node that the scheduler could use"],
+            message=table_message(case.table, case.cluster),
+            since=case.created,
+        )
+    lines = table_causes(case.table, case.task, case.cluster)
+    causes = [f"it fits on no node: {'; '.join(lines)}", *_too_large(case)]
+    return Finding(
+        verdict="no-node-fits",
+        causes=causes,
+        summary=causes[0],
+        message=table_message(case.table, case.cluster),
+        since=_since(case),
+        evidence=node_evidence(case, sorted(case.table)[:3]),
+    )
+
+
+def _too_large(case: Case) -> list[str]:
+    """Resources of which no node has enough even when empty."""
+    assert case.task is not None
+    if case.task.best_effort:
+        return []
+    nodes = case.cluster.schedulable_nodes()
+    short = [name for name in exceeding(case.task.request, {}) if case.task.request.get(name, 0.0) > 0]
+    never = [
+        name
+        for name in short
+        if all(name in exceeding({name: case.task.request[name]}, node.allocatable) for node in nodes)
+    ]
+    return [f"no node has that much {name} even when empty" for name in never]
+
+
+def _since(case: Case) -> str | None:
+    condition = case.scheduled_condition
+    if condition is not None and condition.reason == "Unschedulable" and condition.first:
+        return condition.first
+    return case.created
+
+
+def waiting_for_release(case: Case) -> Finding | None:
+    """It fits only on what pods that are ending will leave."""
+    fits = fitting_nodes(case)
+    if not case.pending or case.task is None or not fits or case.task.best_effort:
+        return None
+    nodes = {node.name: node for node in case.cluster.nodes}
+    if any(not exceeding(case.task.request, nodes[name].idle) for name in fits):
+        return None
+    return Finding(
+        verdict="waiting-for-release",
+        causes=[f"it fits on {some(fits)} once the pods that are ending there are gone"],
+        summary=f"it waits for {some(fits)} to be released",
+        message=f"Pod {case.key} can possibly be assigned to {fits[0]}, once resource is released and minAvailable is "
+        "satisfied",
+        since=case.created,
+        evidence=node_evidence(case, fits[:1]),
+    )
+
+
+def schedulable(case: Case) -> Finding | None:
+    """Nothing is found that holds it back."""
+    fits = fitting_nodes(case)
+    if not case.pending or not fits:
+        return None
+    return Finding(
+        verdict="schedulable",
+        causes=[
+            f"it would fit on {counted(len(fits), 'node')} at this position ({some(fits)}); the scheduler has yet to bind it"
+        ],
+        summary=f"it fits on {some(fits)}; the scheduler has yet to bind it",
+        since=case.created,
+        evidence=node_evidence(case, fits[:1]),
+    )
+
+
+def reasons_lines(found: Sequence[Reason]) -> list[str]:
+    """A node's reasons as lines for the table."""
+    return [reason.line for reason in found]
+
+
+def empty(table: Mapping[str, Sequence[Reason]]) -> bool:
+    """Whether there is nothing to show."""
+    return not table

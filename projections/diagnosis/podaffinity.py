@@ -1,0 +1,137 @@
+"""Inter-pod affinity and anti-affinity, of the pod itself and of the pods that are there already.
+
+Owns this check. Must not know resources nor volumes. Called by `projections.diagnosis.nodes`.
+Source: kube-scheduler's InterPodAffinity (PreFilter counts by topology, Filter in the order affinity, anti-affinity,
+existing pods' anti-affinity).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from projections.diagnosis import reasons as texts
+from projections.diagnosis.reasons import Reason
+from projections.diagnosis.views import NodeView, PlacedPod
+from volcano.objects.core import Affinity, PodAffinity, PodAffinityTerm
+from volcano.objects.meta import LabelSelector, LabelSelectorRequirement
+from volcano.objects.selectors import matches_labels
+
+
+def affinity_terms(affinity: Affinity | None) -> Sequence[PodAffinityTerm]:
+    """The required affinity terms."""
+    return _terms(affinity.pod_affinity) if affinity is not None else ()
+
+
+def anti_affinity_terms(affinity: Affinity | None) -> Sequence[PodAffinityTerm]:
+    """The required anti-affinity terms."""
+    return _terms(affinity.pod_anti_affinity) if affinity is not None else ()
+
+
+def _terms(part: PodAffinity | None) -> Sequence[PodAffinityTerm]:
+    return (part.required_during_scheduling_ignored_during_execution or ()) if part is not None else ()
+
+
+def with_label_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> LabelSelector | None:
+    """The term's selector with matchLabelKeys and mismatchLabelKeys merged in. The API server does so itself when the
+    pod is made, so adding them again changes nothing."""
+    if term.label_selector is None or not (term.match_label_keys or term.mismatch_label_keys):
+        return term.label_selector
+    extra = [
+        LabelSelectorRequirement(key=key, operator=operator, values=[labels[key]])
+        for operator, keys in (("In", term.match_label_keys), ("NotIn", term.mismatch_label_keys))
+        for key in keys or ()
+        if key in labels
+    ]
+    old = term.label_selector
+    return LabelSelector(match_labels=old.match_labels, match_expressions=[*(old.match_expressions or ()), *extra])
+
+
+def selects(term: PodAffinityTerm, owner: PlacedPod, other: PlacedPod) -> bool:
+    """Whether a term of `owner` selects `other`. Without namespaces it speaks of the owner's; an empty namespaceSelector
+    means all. The labels of namespaces are not in the log, so a namespaceSelector that asks for any selects none."""
+    namespaces = term.namespaces or ()
+    selector = term.namespace_selector
+    everywhere = selector is not None and not selector.match_labels and not selector.match_expressions
+    if not everywhere:
+        default = () if namespaces or selector is not None else (owner.namespace,)
+        if other.namespace not in (*namespaces, *default):
+            return False
+    return matches_labels(with_label_keys(term, owner.labels), other.labels)
+
+
+class InterPodAffinity:
+    """The check for one pod: counted once over all pods, asked node by node."""
+
+    def __init__(self, pod: PlacedPod, nodes: Sequence[NodeView], placed: Iterable[PlacedPod]) -> None:
+        self.pod = pod
+        self.affinity = affinity_terms(pod.affinity)
+        self.anti_affinity = anti_affinity_terms(pod.affinity)
+        labels = {node.name: node.labels for node in nodes}
+        self.matching: dict[tuple[str, str], int] = {}
+        self.repelling: list[dict[str, str]] = [{} for _ in self.anti_affinity]
+        self.existing: dict[tuple[str, str], str] = {}
+        for other in placed:
+            if other.node in labels:
+                self._count(other, labels[other.node])
+
+    def _count(self, other: PlacedPod, labels: Mapping[str, str]) -> None:
+        if self.affinity and all(selects(term, self.pod, other) for term in self.affinity):
+            for term in self.affinity:
+                if term.topology_key in labels:
+                    key = (term.topology_key, labels[term.topology_key])
+                    self.matching[key] = self.matching.get(key, 0) + 1
+        for index, term in enumerate(self.anti_affinity):
+            if term.topology_key in labels and selects(term, self.pod, other):
+                self.repelling[index].setdefault(labels[term.topology_key], f"{other.namespace}/{other.name}")
+        for term in anti_affinity_terms(other.affinity):
+            if term.topology_key in labels and selects(term, other, self.pod):
+                self.existing.setdefault(
+                    (term.topology_key, labels[term.topology_key]), f"{other.namespace}/{other.name}"
+                )
+
+    @property
+    def idle(self) -> bool:
+        """Nothing to check on any node (PreFilter's Skip)."""
+        return not self.affinity and not self.anti_affinity and not self.existing
+
+    def check(self, node: NodeView) -> list[Reason]:
+        """At most one reason, as the scheduler stops at the first of its three parts."""
+        return self._affinity(node) or self._anti_affinity(node) or self._existing(node)
+
+    def _affinity(self, node: NodeView) -> list[Reason]:
+        missing = []
+        for term in self.affinity:
+            if term.topology_key not in node.labels:
+                missing.append(f"the node has no label {term.topology_key}")
+            elif not self.matching.get((term.topology_key, node.labels[term.topology_key])):
+                missing.append(f"no matching pod where {term.topology_key} is {node.labels[term.topology_key]}")
+        if not missing:
+            return []
+        if self._first_of_its_kind() and all(term.topology_key in node.labels for term in self.affinity):
+            return []
+        return [Reason("pod-affinity", texts.POD_AFFINITY, "; ".join(missing))]
+
+    def _first_of_its_kind(self) -> bool:
+        """A pod that its own affinity selects may be the first of a group, when no pod matches anywhere."""
+        return not self.matching and all(selects(term, self.pod, self.pod) for term in self.affinity)
+
+    def _anti_affinity(self, node: NodeView) -> list[Reason]:
+        for index, term in enumerate(self.anti_affinity):
+            value = node.labels.get(term.topology_key)
+            if value is not None and value in self.repelling[index]:
+                other = self.repelling[index][value]
+                detail = f"{other} is where {term.topology_key} is {value}"
+                return [Reason("pod-anti-affinity", texts.POD_ANTI_AFFINITY, detail)]
+        return []
+
+    def _existing(self, node: NodeView) -> list[Reason]:
+        for (key, value), other in self.existing.items():
+            if node.labels.get(key) == value:
+                return [
+                    Reason(
+                        "pod-anti-affinity",
+                        texts.EXISTING_ANTI_AFFINITY,
+                        f"{other} keeps pods like this one away where {key} is {value}",
+                    )
+                ]
+        return []

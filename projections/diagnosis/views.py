@@ -1,0 +1,209 @@
+"""What the evaluation looks at, as plain values: nodes, pods on them, claims, volumes, groups, queues.
+
+Owns the input shapes of the diagnosis. Must not know the cache's classes nor the log: `vcledger.why` fills them in.
+Called by every module of `projections.diagnosis`.
+
+Amounts are in the scheduler's own units (Volcano api.Resource): cpu in milli-cores, memory in bytes, `pods` and
+`attachable-volumes-*` in units, every other resource in thousandths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from volcano.objects.core import Affinity, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from volcano.objects.scheduling import CSINode, PodGroup, Queue, StorageClass
+
+Amounts: TypeAlias = dict[str, float]
+"""Resource name to amount, in the scheduler's units."""
+
+GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+"""A pod's PodGroup stands under one of these annotations."""
+
+ROLE_ANNOTATION = "volcano.sh/task-spec"
+INDEX_LABEL = "volcano.sh/task-index"
+
+
+class HostPort(NamedTuple):
+    """A port that a pod takes on its node; ip '' or 0.0.0.0 means all addresses."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """A pod on a node, as far as it can stand in another pod's way."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    labels: Mapping[str, str]
+    host_ports: tuple[HostPort, ...] = ()
+    affinity: Affinity | None = None
+    claims: tuple[str, ...] = ()
+    deleting: bool = False
+
+    @staticmethod
+    def of(pod: Pod, node: str = "") -> PlacedPod:
+        """From a pod object; `node` in place of its own for a pod that is only placed on trial."""
+        meta = pod.metadata
+        return PlacedPod(
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            node=node or pod.spec.node_name,
+            labels=meta.labels or {},
+            host_ports=host_ports(pod),
+            affinity=pod.spec.affinity,
+            claims=tuple(claim for claim, _ in claim_names(pod)),
+            deleting=meta.deletion_timestamp is not None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node at the position. `schedulable` says that the scheduler's snapshot has it (phase Ready); `position` is where
+    the log last saw it. `pods` counts the tasks on it."""
+
+    name: str
+    node: Node | None
+    allocatable: Amounts
+    idle: Amounts
+    releasing: Amounts = field(default_factory=dict)
+    pipelined: Amounts = field(default_factory=dict)
+    pods: int = 0
+    pods_max: int | None = None
+    schedulable: bool = True
+    phase_reason: str = ""
+    position: int = 0
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return (self.node.metadata.labels or {}) if self.node is not None else {}
+
+    @property
+    def future_idle(self) -> Amounts:
+        """Idle plus what is being released minus what is promised (NodeInfo.FutureIdle)."""
+        if not self.releasing and not self.pipelined:
+            return self.idle
+        future = dict(self.idle)
+        for name, amount in self.releasing.items():
+            future[name] = future.get(name, 0.0) + amount
+        for name, amount in self.pipelined.items():
+            future[name] = future.get(name, 0.0) - amount
+        return future
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A member of a group. `status` is the cache's word (Pending, Running, …); `pod` is loaded for those whose
+    placement is evaluated. `request` is the init request, `best_effort` that it asks for nothing but a pod's place."""
+
+    namespace: str
+    name: str
+    uid: str
+    status: str
+    request: Amounts
+    best_effort: bool = False
+    role: str = ""
+    index: int | None = None
+    priority: int = 0
+    created: str = ""
+    node: str = ""
+    gated: bool = False
+    pod: Pod | None = None
+    position: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A PodGroup and its tasks. `pod_group` is None when pods name a group that does not exist."""
+
+    namespace: str
+    name: str
+    pod_group: PodGroup | None
+    tasks: Sequence[TaskView]
+    position: int = 0
+    owner: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def min_member(self) -> int:
+        return self.pod_group.spec.min_member if self.pod_group is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue with what its jobs hold and ask: `allocated` of running and bound tasks, `requested` that plus pending
+    tasks, `inqueue` the minResources of admitted jobs that hold less, `elastic` what jobs hold above their minimum."""
+
+    name: str
+    queue: Queue
+    allocated: Amounts
+    requested: Amounts
+    inqueue: Amounts
+    elastic: Amounts = field(default_factory=dict)
+    has_jobs: bool = True
+    position: int = 0
+
+
+@dataclass(slots=True)
+class ClusterView:
+    """Everything else at the position. `pods` holds only what the pod's own constraints need (see
+    `needs_placed_pods`); keys of claims are `namespace/name`."""
+
+    nodes: Sequence[NodeView]
+    pods: Sequence[PlacedPod] = ()
+    claims: Mapping[str, PersistentVolumeClaim] = field(default_factory=dict)
+    volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
+    classes: Mapping[str, StorageClass] = field(default_factory=dict)
+    csi_nodes: Mapping[str, CSINode] = field(default_factory=dict)
+    queues: Mapping[str, QueueView] = field(default_factory=dict)
+    positions: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    ignores_conditions: bool = True
+
+    def schedulable_nodes(self) -> list[NodeView]:
+        return [node for node in self.nodes if node.schedulable]
+
+
+def group_name(pod: Pod) -> str:
+    """The name of the pod's PodGroup, '' without an annotation (Volcano getJobID)."""
+    annotations = pod.metadata.annotations or {}
+    for name in GROUP_ANNOTATIONS:
+        if annotations.get(name):
+            return annotations[name]
+    return ""
+
+
+def host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """The ports that the pod's containers take on the node, sidecars (restartable init containers) among them."""
+    sidecars = [one for one in pod.spec.init_containers or () if one.restart_policy == "Always"]
+    return tuple(
+        HostPort(port.host_ip, port.protocol or "TCP", port.host_port)
+        for container in [*(pod.spec.containers or ()), *sidecars]
+        for port in container.ports or ()
+        if port.host_port > 0
+    )
+
+
+def claim_names(pod: Pod) -> list[tuple[str, bool]]:
+    """The claims of the pod's volumes as (name, is ephemeral); an ephemeral volume's claim is `POD-VOLUME`."""
+    names = []
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            names.append((volume.persistent_volume_claim.claim_name, False))
+        elif volume.ephemeral is not None:
+            names.append((f"{pod.metadata.name}-{volume.name}", True))
+    return names

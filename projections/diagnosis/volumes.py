@@ -1,0 +1,295 @@
+"""A pod's claims against a node: bound volumes' node affinity and zone, matching volumes for claims that wait for their
+first consumer, dynamic provisioning, attach limits.
+
+Owns these checks. Must not know resources. Called by `projections.diagnosis.nodes`.
+Sources: kube-scheduler's volumeBinder.FindPodVolumes, component-helpers' FindMatchingVolume, VolumeZone and CSILimits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from projections.diagnosis import reasons as texts
+from projections.diagnosis.amounts import show_bytes
+from projections.diagnosis.claims import ClaimState, PodClaims, class_name, selected_node
+from projections.diagnosis.reasons import Reason
+from projections.diagnosis.views import ClusterView, NodeView, PlacedPod
+from volcano.objects.core import PersistentVolume, PersistentVolumeClaim
+from volcano.objects.meta import Quantity
+from volcano.objects.quantity import QuantityInvalid, exact_value
+from volcano.objects.selectors import (
+    describe_node_selector,
+    matches_labels,
+    node_selector_matches,
+    topology_terms_match,
+)
+
+ZONE_LABELS = (
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+)
+_STABLE = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+class Candidate(NamedTuple):
+    """A volume that a claim may take, as far as the node does not matter. `prebound`: it already names the claim."""
+
+    volume: PersistentVolume
+    size_bytes: float
+    prebound: bool
+
+
+class Search(NamedTuple):
+    """The volumes for one waiting claim: those that may do, and the ones of its class that can't, with why."""
+
+    candidates: list[Candidate]
+    rejected: list[tuple[str, str]]
+
+
+def on_node(volume: PersistentVolume, labels: Mapping[str, str], name: str) -> bool:
+    """Whether a volume's node affinity admits a node."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return True
+    return node_selector_matches(affinity.required, labels, name)
+
+
+def place_of(volume: PersistentVolume) -> str:
+    """Where a volume may be used, for people."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return "any node"
+    return describe_node_selector(affinity.required)
+
+
+def storage_asked(claim: PersistentVolumeClaim) -> float:
+    """Bytes that the claim asks for."""
+    requests = (claim.spec.resources.requests if claim.spec.resources is not None else None) or {}
+    return _bytes(requests.get("storage", 0))
+
+
+def storage_of(volume: PersistentVolume) -> float:
+    """Bytes that the volume has."""
+    return _bytes((volume.spec.capacity or {}).get("storage", 0))
+
+
+def _bytes(amount: Quantity) -> float:
+    """A storage quantity in bytes; what is no quantity counts as nothing, as the API server stores none."""
+    try:
+        return float(exact_value(amount))
+    except QuantityInvalid:
+        return 0.0
+
+
+def unfit(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
+    """Why a volume can never serve a claim, wherever the pod runs; '' when it can. The order is FindMatchingVolume's."""
+    if (volume.spec.volume_mode or "Filesystem") != (claim.spec.volume_mode or "Filesystem"):
+        return f"volume mode {volume.spec.volume_mode or 'Filesystem'}, asked {claim.spec.volume_mode or 'Filesystem'}"
+    if storage_of(volume) < storage_asked(claim):
+        return f"{show_bytes(storage_of(volume))} is less than the {show_bytes(storage_asked(claim))} asked"
+    if prebound_to(volume, claim):
+        return ""
+    if volume.spec.claim_ref is not None:
+        other = f"{volume.spec.claim_ref.namespace}/{volume.spec.claim_ref.name}"
+        return f"belongs to {other}" + (f" ({volume.status.phase})" if volume.status.phase else "")
+    if volume.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    if volume.status.phase not in {"", "Available"}:
+        return f"is {volume.status.phase}"
+    if claim.spec.selector is not None and not matches_labels(claim.spec.selector, volume.metadata.labels or {}):
+        return "its labels do not match the claim's selector"
+    missing = [mode for mode in claim.spec.access_modes or () if mode not in (volume.spec.access_modes or ())]
+    return f"lacks access mode {', '.join(missing)}" if missing else ""
+
+
+def prebound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether the volume's claimRef names this claim (IsVolumeBoundToClaim)."""
+    reference = volume.spec.claim_ref
+    if reference is None:
+        return False
+    if (reference.namespace, reference.name) != (claim.metadata.namespace, claim.metadata.name):
+        return False
+    return not reference.uid or reference.uid == claim.metadata.uid
+
+
+def search(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> Search:
+    """All volumes of the claim's class, parted into those that may do (smallest first) and those that can't."""
+    wanted = class_name(claim)
+    found: list[Candidate] = []
+    rejected: list[tuple[str, str]] = []
+    for volume in volumes:
+        if volume.spec.storage_class_name != wanted:
+            continue
+        why = unfit(volume, claim)
+        if why:
+            rejected.append((volume.metadata.name, why))
+        else:
+            found.append(Candidate(volume, storage_of(volume), prebound_to(volume, claim)))
+    found.sort(key=lambda one: (not one.prebound, one.size_bytes, one.volume.metadata.name))
+    return Search(found, sorted(rejected))
+
+
+class VolumeBinding:
+    """The check for one pod's claims: volumes sorted out once, asked node by node."""
+
+    def __init__(self, claims: PodClaims, cluster: ClusterView, reserved: Iterable[str] = ()) -> None:
+        self.bound = [state for state in claims.states if state.bound]
+        self.waiting = sorted((s for s in claims.states if s.delayed), key=lambda s: (storage_asked(s.claim), s.key))
+        self.reserved = frozenset(reserved)
+        volumes = [volume for name, volume in sorted(cluster.volumes.items()) if name not in self.reserved]
+        self.searches = {state.key: search(state.claim, volumes) for state in self.waiting if not state.selected_node}
+
+    def zone(self, node: NodeView) -> list[Reason]:
+        """Zone and region labels of bound volumes; a node without any such label is not checked."""
+        if not any(label in node.labels for label in ZONE_LABELS):
+            return []
+        for state in self.bound:
+            labels = (state.volume.metadata.labels or {}) if state.volume is not None else {}
+            for key in ZONE_LABELS:
+                if key not in labels:
+                    continue
+                value = node.labels.get(key, node.labels.get(_STABLE.get(key, key)))
+                if value is None or value not in labels[key].split("__"):
+                    detail = f"volume {state.claim.spec.volume_name} of claim {state.name} is in {key}={labels[key]}"
+                    return [Reason("volume-zone", texts.VOLUME_ZONE, detail)]
+        return []
+
+    def check(self, node: NodeView) -> list[Reason]:
+        """Bound volumes' node affinity, then the waiting claims."""
+        for state in self.bound:
+            volume = state.volume
+            if volume is None:
+                return [Reason("volumes", texts.VOLUME_GONE, f"claim {state.name}: {state.claim.spec.volume_name}")]
+            if not on_node(volume, node.labels, node.name):
+                detail = f"volume {volume.metadata.name} of claim {state.name} is only for {place_of(volume)}"
+                return [Reason("volumes", texts.VOLUME_AFFINITY, detail)]
+        detail = self._unmet(node)
+        return [Reason("volumes", texts.VOLUME_BIND, detail)] if detail else []
+
+    def take(self, node: NodeView) -> list[str]:
+        """The names of the volumes that the claims would take on a node that `check` lets through."""
+        taken: list[str] = []
+        for state in self.waiting:
+            candidate = self._match(state, node, taken)
+            if candidate is not None:
+                taken.append(candidate.volume.metadata.name)
+        return taken
+
+    def _match(self, state: ClaimState, node: NodeView, taken: Sequence[str]) -> Candidate | None:
+        found = self.searches.get(state.key)
+        for candidate in found.candidates if found is not None else ():
+            if candidate.volume.metadata.name not in taken and on_node(candidate.volume, node.labels, node.name):
+                return candidate
+        return None
+
+    def _unmet(self, node: NodeView) -> str:
+        """Why a waiting claim cannot be served on the node; '' when all can."""
+        taken: list[str] = []
+        for state in self.waiting:
+            if state.selected_node and state.selected_node != node.name:
+                return f"claim {state.name} is being provisioned for node {state.selected_node}"
+            candidate = None if state.selected_node else self._match(state, node, taken)
+            if candidate is not None:
+                taken.append(candidate.volume.metadata.name)
+                continue
+            why = self._unprovisionable(state, node)
+            if why:
+                return f"claim {state.name}: {why}"
+        return ""
+
+    def _unprovisionable(self, state: ClaimState, node: NodeView) -> str:
+        """Why no volume can be made for the claim on that node; '' when one can."""
+        name = class_name(state.claim)
+        if not state.provisioner:
+            return f"no volume of class {name} fits here, and the class has no provisioner"
+        terms = state.storage_class.allowed_topologies if state.storage_class is not None else None
+        if not topology_terms_match(terms, node.labels):
+            return f"class {name} may not provision here (allowedTopologies)"
+        return ""
+
+    def story(self, state: ClaimState, nodes: Sequence[NodeView]) -> str:
+        """What there is for a waiting claim in the whole cluster, for people: every volume of its class and why not."""
+        head = f"claim {state.name} (class {class_name(state.claim)}, {show_bytes(storage_asked(state.claim))})"
+        found = self.searches.get(state.key)
+        if found is None:
+            return f"{head} is being provisioned by {state.provisioner or 'nobody'} for node {state.selected_node}"
+        parts = [f"{name} {why}" for name, why in found.rejected[:5]]
+        if len(found.rejected) > 5:
+            parts.append(f"{len(found.rejected) - 5} more")
+        for candidate in found.candidates[:5]:
+            if not any(on_node(candidate.volume, node.labels, node.name) for node in nodes):
+                name, place = candidate.volume.metadata.name, place_of(candidate.volume)
+                parts.append(f"{name} is only for {place}, and there is no such node")
+        what = "; ".join(parts) or ("no volume of that class" if not found.candidates else "")
+        return f"{head}: {what}" if what else head
+
+
+class AttachLimits:
+    """How many volumes of a CSI driver a node takes (CSINode's allocatable count)."""
+
+    def __init__(self, claims: PodClaims, cluster: ClusterView, placed: Iterable[PlacedPod]) -> None:
+        self.cluster = cluster
+        self.wanted: dict[str, set[str]] = {}
+        for state in claims.states:
+            attachment = _attachment(state.key, state.claim, state.volume, state.provisioner)
+            if attachment is not None:
+                self.wanted.setdefault(attachment[0], set()).add(attachment[1])
+        self.on_node: dict[str, list[PlacedPod]] = {}
+        if self.wanted:
+            for pod in placed:
+                if pod.claims:
+                    self.on_node.setdefault(pod.node, []).append(pod)
+
+    def check(self, node: NodeView) -> list[Reason]:
+        """The first driver whose limit would be passed."""
+        if not self.wanted:
+            return []
+        csi_node = self.cluster.csi_nodes.get(node.name)
+        drivers = (csi_node.spec.drivers if csi_node is not None else None) or ()
+        for driver in drivers:
+            limit = driver.allocatable.count if driver.allocatable is not None else None
+            if limit is None or driver.name not in self.wanted:
+                continue
+            attached = self._attached(node.name, driver.name)
+            new = self.wanted[driver.name] - attached
+            if new and len(attached) + len(new) > limit:
+                detail = f"{driver.name}: {len(attached)} attached and {len(new)} more asked, limit {limit}"
+                return [Reason("volume-limits", texts.VOLUME_LIMIT, detail, final=False)]
+        return []
+
+    def _attached(self, node: str, driver: str) -> set[str]:
+        attached: set[str] = set()
+        for pod in self.on_node.get(node, ()):
+            for name in pod.claims:
+                key = f"{pod.namespace}/{name}"
+                claim = self.cluster.claims.get(key)
+                if claim is None:
+                    continue
+                volume = self.cluster.volumes.get(claim.spec.volume_name)
+                storage_class = self.cluster.classes.get(class_name(claim))
+                found = _attachment(key, claim, volume, storage_class.provisioner if storage_class is not None else "")
+                if found is not None and found[0] == driver:
+                    attached.add(found[1])
+        return attached
+
+
+def _attachment(
+    key: str, claim: PersistentVolumeClaim, volume: PersistentVolume | None, provisioner: str
+) -> tuple[str, str] | None:
+    """(driver, handle) that a claim attaches. An unbound claim counts under its provisioner, by its own name."""
+    if volume is not None:
+        if volume.spec.csi is None:
+            return None
+        return volume.spec.csi.driver, volume.spec.csi.volume_handle or volume.metadata.name
+    if claim.spec.volume_name or not provisioner:
+        return None
+    return provisioner, f"claim {key}"
+
+
+__all__ = ["AttachLimits", "VolumeBinding", "selected_node"]

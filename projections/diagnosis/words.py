@@ -1,0 +1,119 @@
+"""Sentences that sum up a node table or a group for people, and the scheduler's own sentence for a group.
+
+Owns the wording. Must not know which verdict holds. Called by the checks and by `projections.diagnosis.explain`.
+Source of the group's sentence: Volcano's JobInfo.FitError and TaskSchedulingReason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from projections.diagnosis.amounts import show
+from projections.diagnosis.gang import Trial
+from projections.diagnosis.reasons import Reason, fit_message, grouped, scheduler_reasons
+from projections.diagnosis.views import ClusterView, GroupView, NodeView, TaskView
+
+NAMES_SHOWN = 3
+
+
+def some(names: Sequence[str], most: int = NAMES_SHOWN) -> str:
+    """Up to `most` names, and how many more there are."""
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def scheduler_table(table: Mapping[str, Sequence[Reason]], cluster: ClusterView) -> dict[str, Sequence[Reason]]:
+    """The part of a table that the scheduler's message counts: the nodes of its snapshot."""
+    return {node.name: table[node.name] for node in cluster.schedulable_nodes() if node.name in table}
+
+
+def table_message(table: Mapping[str, Sequence[Reason]], cluster: ClusterView) -> str:
+    """The scheduler's message for a table in which no node fits."""
+    return fit_message(scheduler_table(table, cluster))
+
+
+def table_causes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[str]:
+    """One line for each reason that the scheduler would count, most nodes first, with numbers and names."""
+    nodes = {node.name: node for node in cluster.nodes}
+    pairs: list[tuple[str, str]] = []
+    for name, reasons in table.items():
+        pairs += [(text, name) for text in scheduler_reasons(reasons)]
+    lines = []
+    for text, names in grouped(pairs):
+        detail = _group_detail(text, [name for name in names if name in nodes], table, task, nodes)
+        lines.append(f"{len(names)} {text}{f': {detail}' if detail else ''} ({some(names)})")
+    return lines
+
+
+def _group_detail(
+    text: str,
+    names: Sequence[str],
+    table: Mapping[str, Sequence[Reason]],
+    task: TaskView,
+    nodes: Mapping[str, NodeView],
+) -> str:
+    """Numbers for a resource (asked, the most that is idle and where), else the differing details."""
+    if text.startswith("Insufficient "):
+        resource = text.removeprefix("Insufficient ")
+        best = max(names, key=lambda name: (nodes[name].future_idle.get(resource, 0.0), name))
+        idle = nodes[best].future_idle.get(resource, 0.0)
+        largest = max(nodes[name].allocatable.get(resource, 0.0) for name in names)
+        most = f"at most {show(resource, idle)} idle, on {best}" if len(names) > 1 else f"{show(resource, idle)} idle"
+        return f"asks {show(resource, task.request.get(resource, 0.0))}, {most}; the largest of them has {show(resource, largest)}"
+    details = dict.fromkeys(
+        reason.detail for name in names for reason in table[name] if reason.text == text and reason.detail
+    )
+    shown = list(details)
+    return "; ".join(shown[:2]) + (f"; {len(shown) - 2} others" if len(shown) > 2 else "")
+
+
+def status_counts(tasks: Iterable[TaskView]) -> dict[str, int]:
+    """How many tasks there are in each status."""
+    counts: dict[str, int] = {}
+    for task in tasks:
+        counts[task.status] = counts.get(task.status, 0) + 1
+    return counts
+
+
+def histogram(counts: Mapping[str, int]) -> str:
+    """Counts as the scheduler writes them: `6 Pending, 6 minAvailable`, sorted as text."""
+    return ", ".join(sorted(f"{count} {word}" for word, count in counts.items()))
+
+
+def group_message(group: GroupView, trial: Trial | None, cluster: ClusterView) -> str:
+    """The scheduler's sentence for a group: its tasks by status, what became of the pending ones, the origin."""
+    counts = status_counts(group.tasks)
+    counts["minAvailable"] = group.min_member
+    ready = trial is not None and trial.ready >= group.min_member
+    message = f"pod group is {'ready' if ready else 'not ready'}, {histogram(counts)}"
+    pending = [task for task in group.tasks if task.status == "Pending"]
+    if trial is None or not pending:
+        return message
+    held = trial.short > 0
+    words: dict[str, int] = {}
+    for task in pending:
+        word = "Schedulable" if held and task.uid in trial.placed else "Unschedulable"
+        words[word] = words.get(word, 0) + 1
+    message += f"; Pending: {histogram(words)}"
+    breaker = trial.breaker
+    if breaker is not None:
+        message += f". Origin reason is {breaker.name}: {table_message(trial.failed[breaker.uid], cluster)}"
+    return message
+
+
+def task_message(task: TaskView, group: GroupView, trial: Trial, cluster: ClusterView) -> str:
+    """The scheduler's sentence for one pending member."""
+    if task.uid in trial.failed:
+        return table_message(trial.failed[task.uid], cluster)
+    if task.uid in trial.skipped:
+        return f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
+    if task.uid in trial.placed and trial.short > 0:
+        node = trial.placed[task.uid]
+        return f"Pod {task.key} can possibly be assigned to {node}, once minAvailable is satisfied"
+    return group_message(group, trial, cluster)
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number} {thing if number == 1 else things or thing + 's'}"
