@@ -1,0 +1,29 @@
+"""The cache of the scheduler as a fold over observations: nodes, jobs, tasks, queues, volumes.
+
+Owns the state, its three models, and its way to JSON and to snapshots. Must not know the log. Called by `vcledger` and
+`projections.diagnosis`.
+"""
+
+from projections.cache.fold import CACHE_KINDS, Delivery, evolve, observe
+from projections.cache.json import state_json
+from projections.cache.models import DEFAULT_MODEL, MODELS, Model, UnknownModel, model_named
+from projections.cache.state import Cache, CacheConfig, JobInfo, NodeInfo, PodRef, TaskInfo
+
+__all__ = [
+    "CACHE_KINDS",
+    "DEFAULT_MODEL",
+    "MODELS",
+    "Cache",
+    "CacheConfig",
+    "Delivery",
+    "JobInfo",
+    "Model",
+    "NodeInfo",
+    "PodRef",
+    "TaskInfo",
+    "UnknownModel",
+    "evolve",
+    "model_named",
+    "observe",
+    "state_json",
+]

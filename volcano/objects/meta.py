@@ -20,7 +20,7 @@ ResourceMap: TypeAlias = dict[str, Quantity]
 """Resource name to quantity, as in `requests`, `allocatable`, `hard`."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False, omit_defaults=True):
     """Base of every partial struct: immutable, camelCase on the wire, unknown fields skipped."""
 
 

@@ -181,6 +181,7 @@ class StorageClass(Part, frozen=True):
 
     metadata: ObjectMeta = ObjectMeta()
     provisioner: str = ""
+    parameters: dict[str, str] | None = None
     volume_binding_mode: str | None = None
     reclaim_policy: str | None = None
     allow_volume_expansion: bool | None = None

@@ -1,0 +1,274 @@
+"""The fold: one recorded event after the other changes the cache.
+
+Owns the dispatch by kind, the order of what happens around an observation, and the clock of the retry queues. Must not
+know the log nor any handler's inside. Called by `projections.cache.projection` and by the vector runner.
+
+The real cache's clean-up and resync queues run on timers beside its informers. Here time is data: a request that has
+waited for `RETRY_SECONDS` of observed time is tried before the next event, so a replay gives the same state always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from projections.cache import jobs, nodes, pods, queues
+from projections.cache.actions import resync_from_store
+from projections.cache.state import Cache
+from projections.cache.tasks import pod_ref
+from volcano.events.base import Recorded
+from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
+from volcano.objects.quantity import QuantityInvalid
+from volcano.objects.resource import ResourceInsufficient
+
+RETRY_SECONDS = 0.005
+"""The base delay of Volcano's rate-limited queues."""
+
+_RETRY_MICROSECONDS = int(RETRY_SECONDS * 1_000_000)
+_INFERRED = 1
+"""`Recorded.known` of an observation that a relist or an audit line implies."""
+
+
+class Delivery(NamedTuple):
+    """One observation on its way to the cache. `watched`: a watch's MODIFIED line; `inferred`: gone as a relist found."""
+
+    kind: str
+    object: Any
+    gone: bool = False
+    watched: bool = False
+    inferred: bool = False
+
+
+def _key(obj: Any) -> str:
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else str(meta.name)
+
+
+def observe(cache: Cache, delivery: Delivery, position: int) -> bool:
+    """Deliver an observation through its informer. False: it never got to a handler, or changed nothing.
+
+    Raises QuantityInvalid before anything is changed, and ResourceInsufficient where the real cache panics.
+    """
+    kind, obj = delivery.kind, delivery.object
+    if kind == "Pod":
+        if delivery.gone:
+            return pods.forget_pod(cache, obj, position, inferred=delivery.inferred)
+        return pods.observe_pod(cache, obj, position, watched=delivery.watched)
+    handler = _HANDLERS.get(kind)
+    if handler is None:
+        return False
+    key = _key(obj)
+    cache.touched.objects[kind, key] = None
+    if delivery.watched and not cache.policy.applies_stale and _stale(cache, kind, key, obj):
+        return False
+    if delivery.gone:
+        cache.positions.pop((kind, key), None)
+        return handler.forget(cache, obj)
+    cache.positions[kind, key] = position
+    return handler.observe(cache, obj, position)
+
+
+def _stale(cache: Cache, kind: str, key: str, obj: Any) -> bool:
+    """A version below the one held of the same object."""
+    store = _STORES.get(kind)
+    held = store(cache).get(key) if store is not None else None
+    if held is None or held.metadata.uid != obj.metadata.uid:
+        return False
+    old, new = held.metadata.resource_version, obj.metadata.resource_version
+    return bool(old.isdecimal() and new.isdecimal() and int(new) < int(old))
+
+
+class _Handler(NamedTuple):
+    observe: Callable[[Cache, Any, int], bool]
+    forget: Callable[[Cache, Any], bool]
+
+
+def _always(function: Callable[[Cache, Any], Any]) -> Callable[[Cache, Any, int], bool]:
+    def observe_one(cache: Cache, obj: Any, position: int) -> bool:
+        return function(cache, obj) is not False
+
+    return observe_one
+
+
+def _observe_node(cache: Cache, obj: Any, position: int) -> bool:
+    nodes.observe_node(cache, obj, position)
+    return True
+
+
+def _keep(name: str, after: Callable[[Cache, Any], None] | None = None) -> _Handler:
+    """A kind that is only stored under its key, with what follows from a change."""
+
+    def observe_one(cache: Cache, obj: Any, position: int) -> bool:
+        getattr(cache, name)[_key(obj)] = obj
+        if after is not None:
+            after(cache, obj)
+        return True
+
+    def forget_one(cache: Cache, obj: Any) -> bool:
+        known = getattr(cache, name).pop(_key(obj), None) is not None
+        if known and after is not None:
+            after(cache, obj)
+        return known
+
+    return _Handler(observe_one, forget_one)
+
+
+def _recount_claim(cache: Cache, claim: Any) -> None:
+    if cache.claim_users:
+        pods.recount_users(cache, _key(claim))
+
+
+def _recount_volume(cache: Cache, volume: Any) -> None:
+    name = volume.metadata.name
+    for key in list(cache.claim_users):
+        claim = cache.claims.get(key)
+        if claim is not None and claim.spec.volume_name == name:
+            pods.recount_users(cache, key)
+
+
+def _recount_class(cache: Cache, storage_class: Any) -> None:
+    for key in list(cache.claim_users):
+        pods.recount_users(cache, key)
+
+
+_HANDLERS: dict[str, _Handler] = {
+    "Node": _Handler(_observe_node, nodes.forget_node),
+    "CSINode": _Handler(_always(nodes.observe_csi_node), nodes.forget_csi_node),
+    "PodGroup": _Handler(jobs.observe_pod_group, jobs.forget_pod_group),
+    "Queue": _Handler(_always(queues.observe_queue), queues.forget_queue),
+    "PriorityClass": _Handler(_always(queues.observe_priority_class), queues.forget_priority_class),
+    "ResourceQuota": _Handler(_always(queues.observe_quota), queues.forget_quota),
+    "PersistentVolumeClaim": _keep("claims", _recount_claim),
+    "PersistentVolume": _keep("volumes", _recount_volume),
+    "StorageClass": _keep("storage_classes", _recount_class),
+    "CSIStorageCapacity": _keep("storage_capacities"),
+    "Numatopology": _keep("numatopologies", nodes.observe_numatopology),
+    "VolcanoJob": _keep("volcano_jobs"),
+}
+
+_STORES: dict[str, Callable[[Cache], dict[str, Any]]] = {
+    "Node": lambda cache: cache.node_objects,
+    "CSINode": lambda cache: cache.csi_nodes,
+    "Queue": lambda cache: cache.queues,
+    "PriorityClass": lambda cache: cache.priority_classes,
+    "ResourceQuota": lambda cache: cache.quotas,
+    "PersistentVolumeClaim": lambda cache: cache.claims,
+    "PersistentVolume": lambda cache: cache.volumes,
+    "StorageClass": lambda cache: cache.storage_classes,
+    "CSIStorageCapacity": lambda cache: cache.storage_capacities,
+    "Numatopology": lambda cache: cache.numatopologies,
+    "VolcanoJob": lambda cache: cache.volcano_jobs,
+    "PodGroup": lambda cache: {key: job.pod_group for key, job in cache.jobs.items() if job.pod_group is not None},
+}
+
+CACHE_KINDS: tuple[str, ...] = ("Pod", *_HANDLERS)
+"""The kinds that the fold reads; a rebuild may leave out all others."""
+
+
+def store_of(cache: Cache, kind: str) -> dict[str, Any]:
+    """The informer's store of a kind, by key."""
+    if kind == "Pod":
+        return dict(cache.pods)
+    store = _STORES.get(kind)
+    return store(cache) if store is not None else {}
+
+
+def relist(cache: Cache, kind: str, objects: Sequence[Any], position: int) -> None:
+    """client-go's Replace: each object listed is an update or an add, then each missing one is deleted as last known."""
+    listed = {}
+    for obj in objects:
+        listed[_key(obj)] = None
+        observe(cache, Delivery(kind, obj), position)
+    for key in sorted(store_of(cache, kind)):
+        if key in listed:
+            continue
+        if kind == "Pod":
+            pods.forget_missing_pod(cache, key)
+        else:
+            observe(cache, Delivery(kind, store_of(cache, kind)[key], gone=True, inferred=True), position)
+
+
+def deliver_to_handler(cache: Cache, change: str, delivery: Delivery, position: int) -> None:
+    """ADDED or DELETED of a pod, or DELETED of a PodGroup, straight to Volcano's handler: no store, no filter."""
+    obj = delivery.object
+    if delivery.kind == "Pod":
+        ref = pod_ref(cache, obj, position)
+        if change == "DELETED":
+            pods.delete_pod(cache, ref)
+        else:
+            pods.add_pod(cache, obj, ref)
+    elif delivery.kind == "PodGroup":
+        job = cache.jobs.get(_key(obj))
+        if change != "DELETED":
+            jobs.set_pod_group(cache, _key(obj), obj)
+        elif job is not None:
+            jobs.unset_pod_group(cache, job)
+    else:
+        observe(cache, delivery._replace(gone=change == "DELETED"), position)
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def tick(cache: Cache, observed_at: int) -> None:
+    """Try what has waited long enough: clean-ups, then resyncs. Times in microseconds."""
+    due = observed_at - _RETRY_MICROSECONDS
+    if cache.pending_cleanup:
+        for key in [key for key, since in cache.pending_cleanup.items() if since <= due]:
+            if jobs.clean_up(cache, key):
+                del cache.pending_cleanup[key]
+            else:
+                cache.pending_cleanup[key] = observed_at
+            cache.touched.rest = True
+    if cache.pending_resync:
+        for key in [key for key, since in cache.pending_resync.items() if since <= due]:
+            if resync_from_store(cache, key):
+                del cache.pending_resync[key]
+            else:
+                cache.pending_resync[key] = observed_at
+            cache.touched.rest = True
+
+
+def evolve(cache: Cache, recorded: Recorded) -> Cache:
+    """The cache after one more event; changed in place. Late events and those that are no observation change nothing.
+
+    An object that the API server would have refused leaves the state as it was and is noted in `refused`; where the
+    real cache would have panicked, what is left behind stays and the position is noted in `panics`.
+    """
+    event = recorded.event
+    change = type(event)
+    if change is ObjectModified:
+        delivery = Delivery(recorded.kind, event.object, watched=recorded.known != _INFERRED)  # type: ignore[attr-defined]
+    elif change is ObjectAdded:
+        delivery = Delivery(recorded.kind, event.object)  # type: ignore[attr-defined]
+    elif change is ObjectDeleted:
+        delivery = Delivery(recorded.kind, event.object, gone=True, inferred=recorded.known == _INFERRED)  # type: ignore[attr-defined]
+    else:
+        return cache
+    if recorded.late:
+        return cache
+    cache.now = recorded.observed_at
+    if cache.pending_cleanup or cache.pending_resync:
+        tick(cache, recorded.observed_at)
+    try:
+        observe(cache, delivery, recorded.position)
+    except QuantityInvalid as refusal:
+        cache.refused[recorded.position] = str(refusal)
+    except ResourceInsufficient:
+        cache.panics.append(recorded.position)
+        cache.touched.rest = True
+    cache.position = recorded.position
+    return cache
+
+
+__all__ = [
+    "CACHE_KINDS",
+    "RETRY_SECONDS",
+    "Delivery",
+    "deliver_to_handler",
+    "evolve",
+    "observe",
+    "relist",
+    "store_of",
+    "tick",
+]

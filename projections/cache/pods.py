@@ -1,0 +1,332 @@
+"""Pods: the informer's store in front, and the handlers that add, update and delete tasks.
+
+Owns what a pod event does to jobs and nodes. Must not know other kinds' events. Called by `projections.cache.fold`,
+`projections.cache.actions` and the vector runner.
+
+Source: client-go's informer (an ADDED of a known key is an update, a DELETED of an unknown one is dropped) and
+FilteringResourceEventHandler; Volcano's AddPod, UpdatePod, DeletePod, addTask, deleteTask.
+"""
+
+from __future__ import annotations
+
+from projections.cache.accounting import (
+    TaskRefused,
+    job_add,
+    job_remove,
+    node_add,
+    node_remove,
+    unindex,
+)
+from projections.cache.jobs import queue_cleanup
+from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef, TaskInfo
+from projections.cache.tasks import new_task, pod_ref
+from projections.cache.volumes import ClaimMissing, claim_key, with_volumes
+from volcano.objects.core import Pod
+from volcano.objects.resource import Resource
+from volcano.objects.status import ALLOCATED_STATUSES, TERMINATED_STATUSES, TaskStatus, task_status
+
+_TERMINATED = frozenset(int(status) for status in TERMINATED_STATUSES)
+_ALLOCATED = frozenset(int(status) for status in ALLOCATED_STATUSES)
+_RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
+_FLOAT_EXACT = 2.0**52
+"""Below this, taking an amount off a float64 sum and putting it back changes nothing."""
+
+
+# --- the informer -------------------------------------------------------------------------------------------------
+
+
+def responsible(cache: Cache, ref: PodRef) -> bool:
+    """The informer's filter: our scheduler's pods, and everyone's once bound (fact 10)."""
+    return bool(ref.node_name) or ref.scheduler_name in cache.config.scheduler_names
+
+
+def observe_pod(cache: Cache, pod: Pod, position: int, *, watched: bool = False) -> bool:
+    """A pod seen, new or changed. False: nothing was delivered to the handlers. `watched`: it comes from a watch's
+    MODIFIED line, whose order within the object is the API server's. Raises QuantityInvalid, ResourceInsufficient."""
+    ref = pod_ref(cache, pod, position)
+    key = f"{ref.namespace}/{ref.name}"
+    old = cache.pods.get(key)
+    if watched and old is not None and not cache.policy.applies_stale and old.uid == ref.uid:
+        if 0 < ref.version < old.version:
+            return False
+    store_pod(cache, key, old, ref)
+    now = responsible(cache, ref)
+    if old is not None and responsible(cache, old):
+        if now:
+            update_pod(cache, old, pod, ref)
+        else:
+            delete_pod(cache, old)
+        return True
+    if now:
+        add_pod(cache, pod, ref)
+    return now
+
+
+def forget_pod(cache: Cache, pod: Pod, position: int, *, inferred: bool = False) -> bool:
+    """A pod seen gone. `inferred`: a relist found it missing, and then no filter stands before the handler."""
+    key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    old = cache.pods.get(key)
+    if old is None:
+        return False
+    ref = pod_ref(cache, pod, position)
+    store_pod(cache, key, old, None)
+    if inferred or responsible(cache, ref):
+        delete_pod(cache, ref)
+        return True
+    return False
+
+
+def forget_missing_pod(cache: Cache, key: str) -> None:
+    """A pod that a relist found missing: the handler gets what the store held, and no filter stands before it."""
+    ref = cache.pods[key]
+    store_pod(cache, key, ref, None)
+    delete_pod(cache, ref)
+
+
+def store_pod(cache: Cache, key: str, old: PodRef | None, new: PodRef | None) -> None:
+    """Put a pod into the store, or take it out, and keep the index of who uses which claim."""
+    cache.touched.pods[key] = None
+    if new is None:
+        cache.pods.pop(key, None)
+    else:
+        cache.pods[key] = new
+    if cache.policy.defers_claims or (old.claims if old else ()) == (new.claims if new else ()):
+        return
+    for name in old.claims if old else ():
+        users = cache.claim_users.get(claim_key(old, name)) if old else None
+        if users is not None:
+            users.pop(key, None)
+            if not users and old:
+                del cache.claim_users[claim_key(old, name)]
+    for name in new.claims if new else ():
+        if new:
+            cache.claim_users.setdefault(claim_key(new, name), {})[key] = None
+
+
+# --- the handlers -------------------------------------------------------------------------------------------------
+
+
+def add_pod(cache: Cache, pod: Pod, ref: PodRef) -> None:
+    """Volcano's addPod. A task that its node refuses is in no job either."""
+    task = new_task(pod, ref)
+    if ref.claims:
+        count_volumes(cache, task, ref)
+    add_task(cache, task)
+
+
+def count_volumes(cache: Cache, task: TaskInfo, ref: PodRef) -> None:
+    """Add the pod's volumes to the task's request, or ask for a resync where a claim is missing (052)."""
+    try:
+        task.resreq = with_volumes(cache, ref)
+    except ClaimMissing:
+        queue_resync(cache, task)
+        return
+    task.best_effort = task.resreq.is_empty()
+
+
+def queue_resync(cache: Cache, task: TaskInfo) -> None:
+    """Ask for the task to be read again; the key is Volcano's, '<job>/<uid>'."""
+    cache.pending_resync.setdefault(f"{task.job}/{task.uid}", cache.now)
+    cache.touched.rest = True
+
+
+def add_task(cache: Cache, task: TaskInfo) -> None:
+    """Volcano's addTask: onto its node (a placeholder is made for an unknown one, even for a task that has ended,
+    034), then into its job, which is made if need be (fact 10)."""
+    try:
+        place_task(cache, task)
+    except TaskRefused:
+        return
+    if task.job:
+        job = cache.jobs.get(task.job)
+        if job is None:
+            job = cache.jobs[task.job] = JobInfo(task.job)
+        job_add(cache, job, task)
+
+
+def place_task(cache: Cache, task: TaskInfo) -> None:
+    """Onto its node. Raises TaskRefused."""
+    if not task.node_name:
+        return
+    if task.status in _TERMINATED and not cache.policy.keeps_placeholders:
+        return
+    node = cache.nodes.get(task.node_name)
+    if node is None:
+        node = cache.nodes[task.node_name] = NodeInfo(task.node_name)
+        cache.touched.nodes[node.name] = None
+    if task.status in _TERMINATED:
+        return
+    key = f"{task.namespace}/{task.name}"
+    if not cache.policy.leaks_duplicate_adds and key in node.tasks:
+        node_remove(cache, node, key)
+        cache.nodes.setdefault(node.name, node)
+    node_add(cache, node, task)
+
+
+def delete_pod(cache: Cache, ref: PodRef) -> None:
+    """Volcano's deletePod: the job's own task if it has one of that UID, else what the event says."""
+    job = cache.jobs.get(ref.job) if ref.job else None
+    task = job.tasks.get(ref.uid) if job is not None else None
+    node_name = ref.node_name if task is None else task.node_name
+    if job is not None:
+        job_remove(cache, job, ref.uid)
+    if node_name:
+        node = cache.nodes.get(node_name)
+        if node is not None:
+            node_remove(cache, node, f"{ref.namespace}/{ref.name}")
+    if job is not None and job.terminated:
+        queue_cleanup(cache, job)
+
+
+def delete_task(cache: Cache, task: TaskInfo) -> None:
+    """Volcano's deleteTask: out of its job and off the node that it names."""
+    job = cache.jobs.get(task.job) if task.job else None
+    if job is not None:
+        job_remove(cache, job, task.uid)
+    node = cache.nodes.get(task.node_name) if task.node_name else None
+    if node is not None:
+        node_remove(cache, node, task.key)
+
+
+def update_pod(cache: Cache, old: PodRef, pod: Pod, ref: PodRef) -> None:
+    """Volcano's updatePod: delete the old, add the new; but an update without nodeName is ignored while its task is
+    allocated (fact 15)."""
+    if not ref.node_name and ref.job:
+        job = cache.jobs.get(ref.job)
+        task = job.tasks.get(ref.uid) if job is not None else None
+        if task is not None and task.status in _ALLOCATED:
+            ends = ref.deleting or ref.phase in ("Succeeded", "Failed")
+            if cache.policy.ignores_unbound or not ends:
+                return
+    if refresh_task(cache, old, pod, ref):
+        return
+    delete_pod(cache, old)
+    add_pod(cache, pod, ref)
+
+
+def _same(one: Resource, other: Resource) -> bool:
+    return one is other or one == other
+
+
+def refresh_task(cache: Cache, old: PodRef, pod: Pod, ref: PodRef) -> bool:
+    """The outcome of delete and add at once, for the usual update: same pod, job, node and request. False where the
+    long way is needed, and then nothing was done."""
+    if old.uid != ref.uid or old.job != ref.job or old.node_name != ref.node_name or ref.claims or old.claims:
+        return False
+    job = cache.jobs.get(ref.job)
+    task = job.tasks.get(ref.uid) if job is not None else None
+    if job is None or task is None or task.node_name != ref.node_name or not _same(task.resreq, ref.request):
+        return False
+    status = int(task_status(ref.phase, ref.deleting, ref.node_name))
+    if status in _TERMINATED or task.status in _TERMINATED or task.status in (_RELEASING, _PIPELINED):
+        return False
+    if (job.pod_group is None and len(job.tasks) == 1) or not _plain(cache, job.total_request, ref.request):
+        return False
+    if not ref.node_name:
+        if status in _ALLOCATED or task.status in _ALLOCATED:
+            return False
+        fresh = new_task(pod, ref)
+    else:
+        key = f"{ref.namespace}/{ref.name}"
+        node = cache.nodes.get(ref.node_name)
+        copy = node.tasks.get(key) if node is not None else None
+        if node is None or copy is None or copy.uid != ref.uid or copy.status != task.status:
+            return False
+        if not _plain_node(cache, node, ref.request) or copy.resreq is not task.resreq:
+            return False
+        fresh = new_task(pod, ref)
+        fresh.resreq = task.resreq
+        if status == _RELEASING and node.node is not None:
+            node.releasing.add(fresh.resreq)
+            cache.touched.nodes[node.name] = None
+        node.tasks[key] = fresh.__copy__()
+        cache.touched.node_tasks[node.name, key] = None
+    fresh.resreq = task.resreq
+    _swap(cache, job, task, fresh)
+    return True
+
+
+def _swap(cache: Cache, job: JobInfo, task: TaskInfo, fresh: TaskInfo) -> None:
+    """Replace a job's task by one that asks for the same."""
+    job.tasks[fresh.uid] = fresh
+    if fresh.status == task.status:
+        job.tasks_by_status[fresh.status][fresh.uid] = fresh
+    else:
+        unindex(job, task.status, task.uid)
+        job.tasks_by_status.setdefault(fresh.status, {})[fresh.uid] = fresh
+        if task.status in _ALLOCATED:
+            if fresh.status not in _ALLOCATED:
+                job.allocated.subtract_unchecked(fresh.resreq)
+        elif fresh.status in _ALLOCATED:
+            job.allocated.add(fresh.resreq)
+        cache.touched.jobs[job.uid] = None
+    cache.touched.job_tasks[job.uid, fresh.uid] = None
+
+
+def _plain(cache: Cache, total: Resource, request: Resource) -> bool:
+    """Taking the request off the total and putting it back would change nothing and trip no assertion."""
+    if not cache.policy.float64:
+        return True
+    if not request.milli_cpu <= total.milli_cpu < _FLOAT_EXACT or not request.memory <= total.memory < _FLOAT_EXACT:
+        return False
+    scalars, asked = total.scalars, request.scalars
+    if scalars is None or asked is None:
+        return False
+    return len(asked) == 1 or all(number <= scalars.get(name, 0) < _FLOAT_EXACT for name, number in asked.items())
+
+
+def _plain_node(cache: Cache, node: NodeInfo, request: Resource) -> bool:
+    if node.node is None:
+        return True
+    if node.idle.scalars is None or node.oversubscription_cpu or node.oversubscription_memory:
+        return False
+    return _plain(cache, node.used, request)
+
+
+# --- claims that come later ---------------------------------------------------------------------------------------
+
+
+def recount_users(cache: Cache, claim: str) -> None:
+    """Count the volumes of the pods that use a claim again, where the model counts them whenever they come."""
+    for key in list(cache.claim_users.get(claim, ())):
+        ref = cache.pods[key]
+        resource = with_volumes(cache, ref)
+        for task in tasks_of(cache, key, ref):
+            if not _same(task.resreq, resource):
+                _replace_request(cache, task, resource)
+
+
+def tasks_of(cache: Cache, key: str, ref: PodRef) -> list[TaskInfo]:
+    """A pod's task: the job's, or the node's copy when it has no job."""
+    job = cache.jobs.get(ref.job) if ref.job else None
+    task = job.tasks.get(ref.uid) if job is not None else None
+    if task is None:
+        node = cache.nodes.get(ref.node_name) if ref.node_name else None
+        task = node.tasks.get(key) if node is not None else None
+    return [] if task is None else [task]
+
+
+def _replace_request(cache: Cache, task: TaskInfo, resource: Resource) -> None:
+    fresh = task.__copy__()
+    fresh.resreq = resource
+    fresh.best_effort = resource.is_empty()
+    delete_task(cache, task)
+    add_task(cache, fresh)
+
+
+__all__ = [
+    "add_pod",
+    "add_task",
+    "count_volumes",
+    "delete_pod",
+    "delete_task",
+    "forget_missing_pod",
+    "forget_pod",
+    "observe_pod",
+    "place_task",
+    "queue_resync",
+    "recount_users",
+    "responsible",
+    "store_pod",
+    "update_pod",
+]

@@ -1,0 +1,266 @@
+"""What the cache holds: nodes, jobs, tasks, pods, queues and the stores of the other informers.
+
+Owns the data and nothing that changes it. Must not know the log nor the rules of the fold. Called by every module of
+`projections.cache`, by `projections.diagnosis` and by `vcledger`.
+
+Names are Volcano's (NodeInfo, JobInfo, TaskInfo of pkg/scheduler/api). Keys are 'namespace/name' for what is
+namespaced, else the name; tasks of a job are keyed by pod UID, tasks of a node by 'namespace/name'.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from projections.cache.models import DEFAULT_MODEL, Model, model_named
+from volcano.objects.core import Node, PersistentVolume, PersistentVolumeClaim, ResourceQuota
+from volcano.objects.resource import Resource
+from volcano.objects.scheduling import (
+    CSINode,
+    CSIStorageCapacity,
+    Numatopology,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    StorageClass,
+    VolcanoJob,
+)
+from volcano.objects.status import READY_STATUSES
+
+HAS_AFFINITY, HAS_ANTI_AFFINITY, HAS_HOST_PORTS, HAS_SPREAD = 1, 2, 4, 8
+"""PodRef.flags: what makes a reader load the whole pod by its position."""
+
+READY, NOT_READY = "Ready", "NotReady"
+
+
+class CacheConfig(msgspec.Struct, frozen=True):
+    """The scheduler's options that the cache reads. `node_selectors` are 'label:value'; `ignored_provisioners` are those
+    whose claims are not counted, besides Volcano's own two."""
+
+    scheduler_names: tuple[str, ...] = ("volcano",)
+    default_queue: str = "default"
+    node_selectors: tuple[str, ...] = ()
+    ignored_provisioners: tuple[str, ...] = ("rancher.io/local-path", "hostpath.csi.k8s.io")
+
+
+class PodRef(msgspec.Struct, gc=False):
+    """A live pod as the informer's store holds it, with only what the fold needs of it later; the whole object is in
+    the log at `position`.
+
+    job        'namespace/group' of its group annotation, or ''
+    request    what its containers ask for, volumes apart
+    claims     names of the claims that its volumes use; one made for the pod itself begins with '=' (see `volumes`)
+    version    resourceVersion as a number, 0 when it is none
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str
+    phase: str
+    scheduler_name: str
+    job: str
+    deleting: bool
+    gated: bool
+    flags: int
+    request: Resource
+    claims: tuple[str, ...]
+    version: int
+    position: int
+
+
+class TaskInfo(msgspec.Struct, gc=False):
+    """A task: a pod as a job or a node holds it. A node keeps a copy of its own, whose status changes apart (109).
+    `resreq` is shared between tasks that ask for the same and is never changed in place."""
+
+    uid: str
+    job: str
+    namespace: str
+    name: str
+    role: str
+    status: int
+    node_name: str
+    priority: int
+    preemptable: bool
+    best_effort: bool
+    restartable_init: bool
+    gated: bool
+    revocable_zone: str
+    resreq: Resource
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class NodeInfo(msgspec.Struct, gc=False):
+    """A node with its accounting. `node` None: a placeholder made by a pod (fact 11). `csi` are the attach limits that
+    its CSINode gave when the node was last set. `position` is that of the node's last observation, 0 before one.
+    Sums: idle + used = allocatable; future idle = idle + releasing - pipelined."""
+
+    name: str
+    node: Node | None = None
+    position: int = 0
+    phase: str = NOT_READY
+    reason: str = "UnInitialized"
+    allocatable: Resource = msgspec.field(default_factory=Resource)
+    capacity: Resource = msgspec.field(default_factory=Resource)
+    idle: Resource = msgspec.field(default_factory=Resource)
+    used: Resource = msgspec.field(default_factory=Resource)
+    releasing: Resource = msgspec.field(default_factory=Resource)
+    pipelined: Resource = msgspec.field(default_factory=Resource)
+    tasks: dict[str, TaskInfo] = msgspec.field(default_factory=dict)
+    csi: dict[str, int] = msgspec.field(default_factory=dict)
+    images: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+    revocable_zone: str = ""
+    oversubscription: bool = False
+    offline_job_evicting: bool = False
+    oversubscription_cpu: float = 0.0
+    oversubscription_memory: float = 0.0
+
+    @property
+    def ready(self) -> bool:
+        return self.phase == READY
+
+    def future_idle(self) -> Resource:
+        """What will be free once the releasing tasks are gone and the pipelined ones are placed."""
+        resource = self.idle.clone()
+        resource.add(self.releasing)
+        resource.subtract_unchecked(self.pipelined)
+        return resource
+
+
+class JobInfo(msgspec.Struct, gc=False):
+    """A job: a PodGroup with its tasks, or tasks alone (then no queue and min 0, fact 19). `position` is that of the
+    PodGroup's last observation."""
+
+    uid: str
+    name: str = ""
+    namespace: str = ""
+    pg_uid: str = ""
+    pod_group: PodGroup | None = None
+    position: int = 0
+    queue: str = ""
+    priority: int = 0
+    min_available: int = 0
+    task_min_available: dict[str, int] = msgspec.field(default_factory=dict)
+    task_min_available_total: int = 0
+    tasks: dict[str, TaskInfo] = msgspec.field(default_factory=dict)
+    tasks_by_status: dict[int, dict[str, TaskInfo]] = msgspec.field(default_factory=dict)
+    allocated: Resource = msgspec.field(default_factory=Resource)
+    total_request: Resource = msgspec.field(default_factory=Resource)
+    preemptable: bool = False
+    revocable_zone: str = ""
+    budget_min_available: str = ""
+    budget_max_unavailable: str = ""
+    waiting_time_seconds: float | None = None
+    job_fit_errors: str = ""
+    nodes_fit_errors: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def ready_task_num(self) -> int:
+        """Tasks that are bound, on their way, or have succeeded."""
+        index = self.tasks_by_status
+        return sum(len(index[status]) for status in READY_STATUSES if status in index)
+
+    @property
+    def terminated(self) -> bool:
+        """No PodGroup and no tasks: it may be cleaned up (fact 18)."""
+        return self.pod_group is None and not self.tasks
+
+
+class ImageState(msgspec.Struct, gc=False):
+    """An image and the nodes that have it, in the order in which they said so."""
+
+    size: int
+    nodes: dict[str, None]
+
+
+class Touched:
+    """What changed since the last snapshot: keys, in the order of the first change. Not part of the state."""
+
+    __slots__ = ("job_tasks", "jobs", "node_tasks", "nodes", "objects", "pods", "rest")
+
+    def __init__(self) -> None:
+        self.pods: dict[str, None] = {}
+        self.jobs: dict[str, None] = {}
+        self.nodes: dict[str, None] = {}
+        self.job_tasks: dict[tuple[str, str], None] = {}
+        self.node_tasks: dict[tuple[str, str], None] = {}
+        self.objects: dict[tuple[str, str], None] = {}
+        self.rest = False
+
+
+class Cache:
+    """The state of the fold for one cluster under one model.
+
+    `positions` says at which log position each object but a pod was last observed, by (kind, key); a pod's is in its
+    PodRef. `panics` are positions at which the real cache would have panicked (015), `refused` those of observations
+    that were refused, with the reason.
+    """
+
+    def __init__(self, model: str | Model = DEFAULT_MODEL, config: CacheConfig | None = None) -> None:
+        self.policy: Model = model if isinstance(model, Model) else model_named(model)
+        self.config = config or CacheConfig()
+        self.position = 0
+        self.now = 0
+        self.pods: dict[str, PodRef] = {}
+        self.jobs: dict[str, JobInfo] = {}
+        self.nodes: dict[str, NodeInfo] = {}
+        self.node_list: list[str] = []
+        self.node_objects: dict[str, Node] = {}
+        self.images: dict[str, ImageState] = {}
+        self.queues: dict[str, Queue] = {}
+        self.priority_classes: dict[str, PriorityClass] = {}
+        self.default_priority_class = ""
+        self.default_priority = 0
+        self.quotas: dict[str, ResourceQuota] = {}
+        self.namespaces: dict[str, None] = {}
+        self.claims: dict[str, PersistentVolumeClaim] = {}
+        self.volumes: dict[str, PersistentVolume] = {}
+        self.storage_classes: dict[str, StorageClass] = {}
+        self.storage_capacities: dict[str, CSIStorageCapacity] = {}
+        self.csi_nodes: dict[str, CSINode] = {}
+        self.numatopologies: dict[str, Numatopology] = {}
+        self.volcano_jobs: dict[str, VolcanoJob] = {}
+        self.positions: dict[tuple[str, str], int] = {}
+        self.pending_cleanup: dict[str, int] = {}
+        self.pending_resync: dict[str, int] = {}
+        self.pending_node_sync: dict[str, int] = {}
+        self.bind_flow: list[Any] = []
+        self.panics: list[int] = []
+        self.refused: dict[int, str] = {}
+        self.synced = True
+        self.claim_users: dict[str, dict[str, None]] = {}
+        self.touched = Touched()
+        self.requests: dict[Any, Resource] = {}
+
+    @property
+    def model(self) -> str:
+        return self.policy.name
+
+    def position_of(self, kind: str, key: str) -> int:
+        """The position of an object's last observation, 0 when there is none."""
+        if kind == "Pod":
+            ref = self.pods.get(key)
+            return ref.position if ref else 0
+        return self.positions.get((kind, key), 0)
+
+
+__all__ = [
+    "HAS_AFFINITY",
+    "HAS_ANTI_AFFINITY",
+    "HAS_HOST_PORTS",
+    "HAS_SPREAD",
+    "NOT_READY",
+    "READY",
+    "Cache",
+    "CacheConfig",
+    "ImageState",
+    "JobInfo",
+    "NodeInfo",
+    "PodRef",
+    "TaskInfo",
+    "Touched",
+]
