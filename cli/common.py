@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
@@ -22,6 +23,7 @@ import typer
 from eventstore.types import EventStoreError, LedgerCorrupt
 
 if TYPE_CHECKING:
+    from projections.cache import CacheConfig
     from vcledger.ledger import Ledger
 
 CHECK_FAILED, MISUSE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
@@ -74,6 +76,14 @@ AllNamespacesOption = Annotated[bool, typer.Option("-A", "--all-namespaces", hel
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="The form of the answer")]
 ModelOption = Annotated[
     Model, typer.Option("--model", help="The cache to rebuild: a mirror of Volcano's, or the exact")
+]
+SchedulerArgsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--scheduler-args",
+        metavar="FILE",
+        help="The scheduler's own command line, for the flags that its cache depends on (--ignored-provisioners, ...)",
+    ),
 ]
 
 
@@ -175,6 +185,15 @@ def opened(db: str | None, *, read_only: bool = True, create: bool = False) -> I
         yield ledger
     finally:
         ledger.close()
+
+
+def cache_config(scheduler_args: Path | None) -> CacheConfig:
+    """The cache's configuration under a scheduler's command line; the default one without."""
+    from vcledger.schedulerargs import DEFAULTS, config_of
+
+    if scheduler_args is None:
+        return DEFAULTS
+    return config_of(scheduler_args.read_text(encoding="utf-8", errors="replace"))
 
 
 # --- the way out --------------------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from cli.common import (
     ModelOption,
     Output,
     OutputOption,
+    SchedulerArgsOption,
+    cache_config,
     fail,
     opened,
 )
@@ -38,12 +40,14 @@ def compare(
     dump: Annotated[Path, typer.Argument(metavar="DUMP", help="A cache dump of Volcano; .gz and .zst too")],
     at: AtOption = None,
     model: ModelOption = Model.v111,
+    scheduler_args: SchedulerArgsOption = None,
     output: OutputOption = Output.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
     """Our cache against Volcano's own dump of the same moment. Without --at the moment is that of the marker that
-    speaks of the file. Tasks that only the scheduler knows of are listed apart, with what they explain.
+    speaks of the file; without --scheduler-args a scheduler-args.txt beside the dump is read. Tasks
+    that only the scheduler knows of are listed apart, with what they explain.
 
     Exits 1 when anything else differs.
     """
@@ -56,7 +60,8 @@ def compare(
         where = ledger.cluster(cluster)
         parsed = volcano_dump.read(dump)
         position = ledger.position(at, where) if at is not None else marked(ledger, dump, where)
-        result = compared(parsed, ledger.cache(position, cluster=where, model=model.value))
+        config = cache_config(scheduler_args or beside(dump))
+        result = compared(parsed, ledger.cache(position, cluster=where, model=model.value, config=config))
         moment = render.moment(ledger.observed_at(position))
     if output is Output.table:
         report(result, f"{model.value} at position {position} ({moment})")
@@ -64,6 +69,12 @@ def compare(
         render.data(as_data(result, position, model), output)
     if not result.equal:
         raise typer.Exit(CHECK_FAILED)
+
+
+def beside(dump: Path) -> Path | None:
+    """The scheduler's command line, where a recording keeps it in the dump's folder."""
+    path = dump.parent / "scheduler-args.txt"
+    return path if path.is_file() else None
 
 
 def marked(ledger: Ledger, dump: Path, cluster: str) -> int:
@@ -91,7 +102,19 @@ def report(result: Comparison, against: str) -> None:
         typer.echo("equal in everything else" if result.in_flight else "equal")
         return
     typer.echo(f"{render.count(result.differences, 'difference')}:")
+    hint(result)
     render.changes(result.differences, "OURS", "VOLCANO", present=("only in Volcano's", "only in ours"))
+
+
+def hint(result: Comparison) -> None:
+    """What to try when all that differs is how many volumes are counted."""
+    counted = {change.quantity.partition(".")[2] for change in result.differences}
+    if all(name.startswith("attachable-volumes-") for name in counted):
+        typer.echo(
+            "only attachable volumes differ: was the scheduler started with --ignored-provisioners, or another CSI "
+            "flag? give its command line with --scheduler-args FILE",
+            err=True,
+        )
 
 
 def as_data(result: Comparison, position: int, model: Model) -> dict[str, object]:

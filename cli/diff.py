@@ -18,6 +18,8 @@ from cli.common import (
     NamespaceOption,
     Output,
     OutputOption,
+    SchedulerArgsOption,
+    cache_config,
     fail,
     kind_named,
     opened,
@@ -37,6 +39,7 @@ def diff(
     to: Annotated[str | None, typer.Option("--to", metavar="WHEN", help="The later one. Default: the end")] = None,
     namespace: NamespaceOption = None,
     model: ModelOption = Model.v111,
+    scheduler_args: SchedulerArgsOption = None,
     output: OutputOption = Output.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
@@ -52,8 +55,8 @@ def diff(
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
         first, last = ledger.position(from_, where), ledger.position(to, where)
-        before = ledger.cache(first, cluster=where, model=model.value)
-        after = ledger.cache(last, cluster=where, model=model.value)
+        before = ledger.cache(first, cluster=where, model=model.value, config=cache_config(scheduler_args))
+        after = ledger.cache(last, cluster=where, model=model.value, config=cache_config(scheduler_args))
         changes = changes_between(before, after, kind=plural, namespace=namespace)
         times = [render.moment(ledger.observed_at(position)) for position in (first, last)]
     if output is not Output.table:

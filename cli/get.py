@@ -21,6 +21,8 @@ from cli.common import (
     NamespaceOption,
     Output,
     OutputOption,
+    SchedulerArgsOption,
+    cache_config,
     fail,
     kind_named,
     namespace_filter,
@@ -49,6 +51,7 @@ def get(
     all_namespaces: AllNamespacesOption = False,
     at: AtOption = None,
     model: ModelOption = Model.v111,
+    scheduler_args: SchedulerArgsOption = None,
     output: OutputOption = Output.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
@@ -60,7 +63,11 @@ def get(
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
         position = ledger.position(at, where)
-        rows = rows_of(ledger.cache(position, cluster=where, model=model.value), plural, word.lower())
+        rows = rows_of(
+            ledger.cache(position, cluster=where, model=model.value, config=cache_config(scheduler_args)),
+            plural,
+            word.lower(),
+        )
     scope = namespace_filter(namespace, all_namespaces)
     rows = [row for row in rows if scope is None or row.get("namespace", scope) == scope]
     if wanted:

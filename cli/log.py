@@ -66,13 +66,13 @@ def log(
         fail("the kind stands in the name already: leave --kind out")
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
-        wanted = logview.kind_named(word or kind) if word or kind else None
+        spoken_of = word or kind
         selection = logview.select(
             ledger,
             cluster=where,
             after=logview.after_of(ledger, from_, where),
             to=None if to is None else ledger.position(to, where),
-            kind=wanted,
+            kind=logview.kind_named(spoken_of) if spoken_of else None,
             namespace=None if all_namespaces else found_namespace or namespace,
             name=name,
             types=tuple(logview.type_named(given) for given in type_ or ()),

@@ -109,7 +109,13 @@ def change(found: Change, before: str = "before", after: str = "after") -> dict[
 
 def changes(found: Sequence[Change], before: str, after: str, *, present: tuple[str, str]) -> None:
     """Changes as a table. `present` are the words for what only the second and what only the first side has."""
-    rows = []
+    if found:
+        table(("KIND", "NAME", "QUANTITY", before, after), change_rows(found, present=present))
+
+
+def change_rows(found: Sequence[Change], *, present: tuple[str, str]) -> list[tuple[str, ...]]:
+    """The cells of each change: kind, name, quantity, before, after."""
+    rows: list[tuple[str, ...]] = []
     for item in found:
         head = (item.entity.kind, item.entity.label or item.entity.key)
         if item.quantity == PRESENT:
@@ -117,10 +123,9 @@ def changes(found: Sequence[Change], before: str, after: str, *, present: tuple[
         else:
             shown = (human_value(item.quantity, value) for value in (item.before, item.after))
             rows.append((*head, item.quantity, *shown))
-    if rows:
-        table(("KIND", "NAME", "QUANTITY", before, after), rows)
+    return rows
 
 
-def count(items: Sequence[object], word: str) -> str:
+def count(items: Sequence[object], word: str, plural: str = "") -> str:
     """'1 task', '2 tasks'."""
-    return f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
+    return f"{len(items)} {word if len(items) == 1 else plural or word + 's'}"

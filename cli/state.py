@@ -8,7 +8,19 @@ from __future__ import annotations
 import typer
 
 from cli import render
-from cli.common import AtOption, ClusterOption, DbOption, Model, ModelOption, Output, OutputOption, fail, opened
+from cli.common import (
+    AtOption,
+    ClusterOption,
+    DbOption,
+    Model,
+    ModelOption,
+    Output,
+    OutputOption,
+    SchedulerArgsOption,
+    cache_config,
+    fail,
+    opened,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -19,6 +31,7 @@ def register(app: typer.Typer) -> None:
 def state(
     at: AtOption = None,
     model: ModelOption = Model.v111,
+    scheduler_args: SchedulerArgsOption = None,
     output: OutputOption = Output.json,
     db: DbOption = None,
     cluster: ClusterOption = None,
@@ -30,4 +43,11 @@ def state(
         fail(f"`vcledger state` prints json or yaml, not {output.value}")
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
-        render.data(state_json(ledger.cache(ledger.position(at, where), cluster=where, model=model.value)), output)
+        render.data(
+            state_json(
+                ledger.cache(
+                    ledger.position(at, where), cluster=where, model=model.value, config=cache_config(scheduler_args)
+                )
+            ),
+            output,
+        )

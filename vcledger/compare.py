@@ -12,14 +12,12 @@ cache before the comparison is made again: a difference that is gone then was wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from projections.cache import Cache, state_json
 from vcledger import quantities as q
 from vcledger.quantities import Change, Quantities, Table
 from vcledger.sources.volcano_dump import PHASE_NAMES, Dump, DumpJob, DumpNode, DumpResource, DumpTask
-
-if TYPE_CHECKING:
-    from projections.cache import Cache
 
 IN_FLIGHT = ("Allocated", "Pipelined", "Binding")
 """Statuses of a task that only the scheduler knows of."""
@@ -101,24 +99,15 @@ def of_dump(dump: Dump) -> Table:
 
 def as_snapshot(cache: Cache) -> Table:
     """The quantities of our cache as Volcano's Snapshot would show them."""
-    from projections.cache import state_json
-
     state = state_json(cache)
     nodes = {name: node for name, node in state["nodes"].items() if node["phase"] == "Ready" and node["has_object"]}
     jobs = {
-        key: {**job, "priority": _priority(cache, key, state)}
+        key: {**job, **q.priority_quantity(cache, cache.jobs[key])}
         for key, job in state["jobs"].items()
         if job["has_podgroup"] and job["queue"] in state["queues"]
     }
     table = q.of_state({**state, "nodes": nodes, "jobs": jobs})
     return {key: value for key, value in table.items() if key[0] in (q.NODE, q.JOB, q.TASK)}
-
-
-def _priority(cache: Cache, key: str, state: dict[str, Any]) -> int:
-    """A job's priority as a snapshot computes it (fact 20): its PodGroup's class's value, else the default."""
-    group = cache.jobs[key].pod_group
-    name = group.spec.priority_class_name if group is not None else ""
-    return int(state["priority_classes"].get(name, state["default_priority"]))
 
 
 def _amounts(value: DumpResource) -> dict[str, Any]:

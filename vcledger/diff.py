@@ -5,13 +5,9 @@ Owns which quantities a person is told of. Must not know the log. Called by `cli
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from projections.cache import Cache
 from vcledger import quantities as q
 from vcledger.quantities import Change, Table
-
-if TYPE_CHECKING:
-    from projections.cache import Cache
 
 KINDS: dict[str, tuple[str, ...]] = {
     "nodes": (q.NODE,),

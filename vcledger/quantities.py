@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-if TYPE_CHECKING:
-    from projections.cache import Cache
+from projections.cache import Cache, JobInfo, NodeInfo, state_json
+from projections.cache.json import job_json, job_task_json, node_json, node_task_json
 
 Value: TypeAlias = str | float | bool | None
 Quantities: TypeAlias = dict[str, Value]
@@ -70,11 +70,13 @@ def add(table: Table, kind: str, key: str, quantities: Quantities, label: str = 
 # --- from a cache -------------------------------------------------------------------------------------------------
 
 
-def of_cache(cache: Cache) -> Table:
-    """All quantities of a cache: those of its state, and the volumes and claims that the state's JSON leaves out."""
-    from projections.cache import state_json
-
+def of_cache(cache: Cache, *, settled: bool = False) -> Table:
+    """All quantities of a cache: those of its state, and the volumes and claims that the state's JSON leaves out.
+    `settled`: as the scheduler's next snapshot leaves it, which writes each job's priority back (fact 20)."""
     table = of_state(state_json(cache))
+    if settled:
+        for key, job in cache.jobs.items():
+            table[JOB, key][1].update(priority_quantity(cache, job))
     for name, volume in cache.volumes.items():
         claim = volume.spec.claim_ref
         add(
@@ -103,14 +105,44 @@ def of_cache(cache: Cache) -> Table:
     return table
 
 
+def priority_quantity(cache: Cache, job: JobInfo) -> Quantities:
+    """A job's priority as a snapshot computes it: its PodGroup's class's value, else the default; 0 is None."""
+    name = job.pod_group.spec.priority_class_name if job.pod_group is not None else ""
+    found = cache.priority_classes.get(name)
+    return {"priority": float(found.value if found is not None else cache.default_priority) or None}
+
+
+def of_node(node: NodeInfo) -> Quantities:
+    """The quantities of one node."""
+    return _node(node_json(node))
+
+
+def of_job(cache: Cache, job: JobInfo) -> Quantities:
+    """The quantities of one job, settled."""
+    return {**_job(job_json(job)), **priority_quantity(cache, job)}
+
+
+def of_task(cache: Cache, uid: str, name: str) -> Quantities | None:
+    """The quantities of one task, 'ns/name' with this UID: as its job has it, else as a node does; None without any."""
+    ref = cache.pods.get(name)
+    near = [cache.jobs[ref.job]] if ref is not None and ref.job in cache.jobs else []
+    for job in (*near, *cache.jobs.values()):
+        if uid in job.tasks:
+            return _task(job.uid, job_task_json(job.tasks[uid]))
+    for node in cache.nodes.values():
+        task = node.tasks.get(name)
+        if task is not None and task.uid == uid:
+            return _held(node.name, node_task_json(task))
+    return None
+
+
 def of_state(state: Mapping[str, Any]) -> Table:
     """All quantities of a state in the shape of the golden vectors' `expected`."""
     table: Table = {}
     for name, node in state["nodes"].items():
         add(table, NODE, name, _node(node))
         for key, task in node["tasks"].items():
-            held = flat({"status": task["status"], "job": task["job"], "node": name, "request": task["resreq"]})
-            add(table, TASK, task["uid"], held, key)
+            add(table, TASK, task["uid"], _held(name, task), key)
     for key, job in state["jobs"].items():
         add(table, JOB, key, _job(job))
         for uid, task in job["tasks"].items():
@@ -137,6 +169,11 @@ def _node(node: Mapping[str, Any]) -> Quantities:
     for key, task in node["tasks"].items():
         quantities[f"tasks[{key}]"] = task["status"]
     return quantities
+
+
+def _held(node: str, task: Mapping[str, Any]) -> Quantities:
+    """A task that only a node tells of."""
+    return flat({"status": task["status"], "job": task["job"], "node": node, "request": task["resreq"]})
 
 
 def _job(job: Mapping[str, Any]) -> Quantities:
@@ -194,6 +231,13 @@ def changes(before: Table, after: Table) -> list[Change]:
             if mine.get(quantity) != theirs.get(quantity):
                 found.append(Change(entity, quantity, mine.get(quantity), theirs.get(quantity)))
     return found
+
+
+def differing(mine: Quantities | None, theirs: Quantities | None) -> frozenset[str]:
+    """The names of the quantities of one entity that differ; only 'present' when just one side has it."""
+    if mine is None or theirs is None:
+        return frozenset() if mine is theirs else frozenset((PRESENT,))
+    return frozenset(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
 
 
 KIND_ORDER = (NODE, JOB, TASK, QUEUE, VOLUME, CLAIM, PRIORITY, CSI_NODE, NAMESPACE, CACHE)

@@ -1,0 +1,69 @@
+"""`vcledger drift`: the mirrored cache against the exact one, by quantity, and where each difference began.
+
+Called by `cli.main`.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from cli import render
+from cli.common import (
+    AtOption,
+    ClusterOption,
+    DbOption,
+    Model,
+    ModelOption,
+    Output,
+    OutputOption,
+    SchedulerArgsOption,
+    cache_config,
+    fail,
+    opened,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("drift")(drift)
+
+
+def drift(
+    at: AtOption = None,
+    model: ModelOption = Model.v111,
+    scheduler_args: SchedulerArgsOption = None,
+    output: OutputOption = Output.table,
+    db: DbOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Where Volcano's cache, mirrored with its bugs, has drifted from what the API server holds: by quantity, with the
+    position of the event where each difference began. A drift is a finding about Volcano, not a failed check: exits 0.
+    """
+    from vcledger.drift import drift as drifted
+
+    if output not in (Output.table, Output.json, Output.yaml):
+        fail(f"`vcledger drift` prints table, json or yaml, not {output.value}")
+    if model is Model.exact:
+        fail("the exact cache does not drift from itself: --model volcano-1.10 or volcano-1.11")
+    with opened(db) as ledger:
+        where = ledger.cluster(cluster)
+        position = ledger.position(at, where)
+        config = cache_config(scheduler_args)
+        found = drifted(ledger, position, cluster=where, model=model.value, config=config)
+        began = {each.began: render.moment(ledger.observed_at(each.began)) for each in found}
+        moment = render.moment(ledger.observed_at(position))
+    if output is not Output.table:
+        rows = [
+            {**render.change(each.change, "mirror", "exact"), "began": each.began, "began_at": began[each.began]}
+            for each in found
+        ]
+        render.data(rows, output)
+        return
+    title = f"{model.value} against exact at position {position} ({moment})"
+    typer.echo(f"{title}: {render.count(found, 'quantity', 'quantities')} drifted" if found else f"{title}: no drift")
+    if found:
+        headers = ("KIND", "NAME", "QUANTITY", "MIRROR", "EXACT", "BEGAN", "TIME")
+        words = ("only in the exact", "only in the mirror")
+        cells = render.change_rows([each.change for each in found], present=words)
+        rows_ = [(*cell, each.began, began[each.began]) for cell, each in zip(cells, found, strict=True)]
+        render.table(headers, rows_)
