@@ -1,0 +1,445 @@
+"""Why a pod was pending at a moment of the past: gathers what the log has about it, and asks the diagnosis.
+
+Owns the gathering and the finding of what a name means. Must not know how a verdict is reached. Called by `cli.why` and
+users' code:
+
+    why(ledger, "default", "train-0", position=ledger.position("-2h"))
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from eventstore.types import KNOWN_NAMES, StoredEvent
+from projections.cache.state import Cache, CacheConfig, JobInfo
+from projections.diagnosis.case import Attempt, Case, Earlier
+from projections.diagnosis.claims import pod_claims, selected_node
+from projections.diagnosis.explain import explain
+from projections.diagnosis.model import Explanation, Said
+from projections.diagnosis.views import ClusterView, GroupView, TaskView, group_name
+from vcledger import codec
+from vcledger.at import format_time
+from vcledger.errors import VcledgerError
+from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
+from vcledger.why_said import OBSERVATIONS, OBSERVATIONS_READ_MAX, events_about, group_conditions, pod_conditions
+from vcledger.why_views import cluster_view, group_view, lone_task, min_resources, task_view
+from volcano.events.base import Recorded
+from volcano.events.binding import BindFailed, BindSucceeded, PodConditionPatchFailed
+from volcano.events.volume import VolumeBindingFailed, VolumesBound
+from volcano.objects.core import PersistentVolumeClaim, Pod
+from volcano.objects.scheduling import PodGroup, VolcanoJob
+
+ATTEMPT_TYPES = ("BindSucceeded", "BindFailed", "VolumesBound", "VolumeBindingFailed", "PodConditionPatchFailed")
+NEAR_NAMES = 3
+
+
+class NoSuchPod(VcledgerError):
+    """The log has no pod, job or PodGroup of that name at that position; the text names near ones."""
+
+
+class _Question(NamedTuple):
+    """What is asked, of which state."""
+
+    ledger: Ledger
+    cache: Cache
+    cluster: str
+    position: int
+    observed_at: int | None
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def now(self) -> str | None:
+        return format_time(self.observed_at) if self.observed_at is not None else None
+
+
+def why(
+    ledger: Ledger,
+    namespace: str,
+    pod: str,
+    *,
+    position: int | None = None,
+    cluster: str | None = None,
+    model: str = DEFAULT_MODEL,
+    config: CacheConfig = DEFAULT_CONFIG,
+) -> Explanation:
+    """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup of that
+    name. Of several pods that had the name, the last one counts. NoSuchPod when there is none of them."""
+    question = _ask(ledger, namespace, pod, position, cluster, model, config)
+    last = _last_observation(question)
+    if last is not None:
+        return explain(_pod_case(question, last))
+    case = _job_case(question)
+    if case is None:
+        raise NoSuchPod(_not_found(question))
+    return explain(case)
+
+
+def why_job(
+    ledger: Ledger,
+    namespace: str,
+    name: str,
+    *,
+    position: int | None = None,
+    cluster: str | None = None,
+    model: str = DEFAULT_MODEL,
+    config: CacheConfig = DEFAULT_CONFIG,
+) -> Explanation:
+    """The same about a Volcano Job or a PodGroup, by its name: the member that breaks the gang stands for it."""
+    question = _ask(ledger, namespace, name, position, cluster, model, config)
+    case = _job_case(question)
+    if case is None:
+        raise NoSuchPod(_not_found(question))
+    return explain(case)
+
+
+def _ask(
+    ledger: Ledger,
+    namespace: str,
+    name: str,
+    position: int | None,
+    cluster: str | None,
+    model: str,
+    config: CacheConfig,
+) -> _Question:
+    chosen = ledger.cluster(cluster)
+    at = ledger.position(position, chosen)
+    cache = ledger.cache(at, cluster=chosen, model=model, config=config)
+    return _Question(ledger, cache, chosen, at, ledger.observed_at(at), namespace, name)
+
+
+# --- a pod --------------------------------------------------------------------------------------------------------
+
+
+def _last_observation(question: _Question) -> StoredEvent | None:
+    """The last observation of a pod of that name, a deletion too."""
+    return next(
+        question.ledger.store.read(
+            to=question.position,
+            cluster=question.cluster,
+            kinds="Pod",
+            namespace=question.namespace,
+            name=question.name,
+            types=codec.OBJECT_TYPES,
+            late=False,
+            reverse=True,
+            limit=1,
+        ),
+        None,
+    )
+
+
+def _pod_case(question: _Question, last: StoredEvent) -> Case:
+    """Everything about the pod."""
+    cache = question.cache
+    history = _history(question, last.uid)
+    event = history[0].event
+    pod = event.object if isinstance(event, OBSERVATIONS) and isinstance(event.object, Pod) else Pod()
+    name = group_name(pod)
+    job = cache.jobs.get(f"{question.namespace}/{name}") if name else None
+    group = group_view(question.ledger, cache, job) if job is not None else None
+    task = None if last.gone else _task(cache, group, pod, last)
+    loaded = [one.pod for one in (group.tasks if group is not None else ()) if one.pod is not None]
+    cluster = cluster_view(question.ledger, cache, [pod, *loaded])
+    return Case(
+        namespace=question.namespace,
+        name=question.name,
+        uid=last.uid,
+        at=question.position,
+        now=question.now,
+        cluster=cluster,
+        scheduler_names=cache.config.scheduler_names,
+        pod=pod,
+        position=last.position,
+        gone_at=format_time(last.observed_at) if last.gone else "",
+        gone_position=last.position if last.gone else 0,
+        gone_known=KNOWN_NAMES[last.known],
+        created=pod.metadata.creation_timestamp,
+        task=task,
+        group=group,
+        group_name=name,
+        said=_said(question, history, pod, group, cluster),
+        attempts=_attempts(question, last.uid),
+        earlier=_earlier(question, last.uid),
+        claim_since=_claim_since(question, pod, cluster),
+        asked_min=min_resources(job) if job is not None else {},
+    )
+
+
+def _history(question: _Question, uid: str) -> list[Recorded]:
+    """The pod's last observations, newest first."""
+    return list(
+        question.ledger.recorded(
+            to=question.position,
+            cluster=question.cluster,
+            kinds="Pod",
+            namespace=question.namespace,
+            name=question.name,
+            uid=uid,
+            types=codec.OBJECT_TYPES,
+            late=False,
+            reverse=True,
+            limit=OBSERVATIONS_READ_MAX,
+        )
+    )
+
+
+def _task(cache: Cache, group: GroupView | None, pod: Pod, last: StoredEvent) -> TaskView | None:
+    """The pod as its job's task; as a task alone when its job doesn't hold it."""
+    for task in group.tasks if group is not None else ():
+        if task.uid == last.uid:
+            return task if task.pod is not None else None
+    ref = cache.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
+    return lone_task(ref, pod) if ref is not None and ref.uid == last.uid else None
+
+
+def _said(
+    question: _Question, history: Sequence[Recorded], pod: Pod | None, group: GroupView | None, cluster: ClusterView
+) -> list[Said]:
+    """Conditions first, then Events about the pod, its PodGroup and its claims."""
+    said = pod_conditions(history)
+    uids = [pod.metadata.uid] if pod is not None else []
+    if group is not None and group.pod_group is not None:
+        said += group_conditions(group.pod_group, group.position)
+        uids.append(group.pod_group.metadata.uid)
+    if pod is not None:
+        uids += [state.claim.metadata.uid for state in pod_claims(pod, cluster).states]
+        uids += _problem_claims(pod, cluster)
+    return said + events_about(question.ledger, question.cluster, question.position, uids)
+
+
+def _problem_claims(pod: Pod, cluster: ClusterView) -> list[str]:
+    keys = [problem.claim for problem in pod_claims(pod, cluster).problems]
+    return [cluster.claims[key].metadata.uid for key in keys if key in cluster.claims]
+
+
+def _attempts(question: _Question, uid: str) -> list[Attempt]:
+    """Binds, volume bindings and status writes of the pod, oldest first. Late ones count when they were observed by
+    then."""
+    found: list[Attempt] = []
+    for recorded in question.ledger.recorded(
+        cluster=question.cluster,
+        kinds="Pod",
+        namespace=question.namespace,
+        name=question.name,
+        types=ATTEMPT_TYPES,
+    ):
+        in_time = recorded.position <= question.position or (
+            recorded.late and question.observed_at is not None and recorded.observed_at <= question.observed_at
+        )
+        attempt = _attempt(recorded) if in_time and recorded.uid in {uid, ""} else None
+        if attempt is not None:
+            found.append(attempt)
+    return sorted(found, key=lambda one: (one.time, one.position))
+
+
+def _attempt(recorded: Recorded) -> Attempt | None:
+    event = recorded.event
+    time, position, known = format_time(recorded.observed_at), recorded.position, KNOWN_NAMES[recorded.known]
+    if isinstance(event, BindSucceeded):
+        return Attempt("bind", True, time, position, event.node, event.code, known=known)
+    if isinstance(event, BindFailed):
+        return Attempt("bind", False, time, position, event.node, event.code, event.reason, event.message, known=known)
+    if isinstance(event, VolumesBound):
+        return Attempt("volumes", True, time, position, event.node, known=known)
+    if isinstance(event, VolumeBindingFailed):
+        thing = f"{event.kind} {event.name}".strip()
+        return Attempt(
+            "volumes",
+            False,
+            time,
+            position,
+            event.node,
+            event.code,
+            event.reason,
+            event.message,
+            thing,
+            event.timed_out,
+            known,
+        )
+    if isinstance(event, PodConditionPatchFailed):
+        return Attempt("condition", False, time, position, "", event.code, event.reason, event.error, known=known)
+    return None
+
+
+def _earlier(question: _Question, uid: str) -> list[Earlier]:
+    """Earlier pods of the name, the last first, with the eviction that an Event tells of."""
+    gone = list(
+        question.ledger.store.read(
+            to=question.position,
+            cluster=question.cluster,
+            kinds="Pod",
+            namespace=question.namespace,
+            name=question.name,
+            types="ObjectDeleted",
+            late=False,
+            reverse=True,
+            limit=20,
+        )
+    )
+    others = [stored for stored in gone if stored.uid != uid][:3]
+    evictions = {
+        stored.uid: [
+            one.message
+            for one in events_about(question.ledger, question.cluster, question.position, [stored.uid])
+            if one.reason in {"Evict", "Evicted", "Preempted"}
+        ]
+        for stored in others
+    }
+    return [
+        Earlier(
+            uid=stored.uid,
+            gone_at=format_time(stored.observed_at),
+            position=stored.position,
+            evicted=evictions[stored.uid][-1] if evictions[stored.uid] else "",
+            known=KNOWN_NAMES[stored.known],
+        )
+        for stored in others
+    ]
+
+
+def _claim_since(question: _Question, pod: Pod, cluster: ClusterView) -> dict[str, str]:
+    """For each claim that is being provisioned, since when it has its selected node."""
+    since: dict[str, str] = {}
+    for state in pod_claims(pod, cluster).states:
+        if not state.selected_node:
+            continue
+        for recorded in question.ledger.recorded(
+            to=question.position,
+            cluster=question.cluster,
+            kinds="PersistentVolumeClaim",
+            namespace=state.claim.metadata.namespace,
+            name=state.name,
+            types=codec.OBJECT_TYPES,
+            late=False,
+            reverse=True,
+            limit=OBSERVATIONS_READ_MAX,
+        ):
+            event = recorded.event
+            claim = event.object if isinstance(event, OBSERVATIONS) else None
+            if not isinstance(claim, PersistentVolumeClaim) or selected_node(claim) != state.selected_node:
+                break
+            since[state.key] = format_time(recorded.observed_at)
+    return since
+
+
+# --- a job --------------------------------------------------------------------------------------------------------
+
+
+def _job_case(question: _Question) -> Case | None:
+    """Everything about a Volcano Job or PodGroup; None when there is neither."""
+    cache = question.cache
+    volcano_job = cache.volcano_jobs.get(question.key)
+    job = _group_of(cache, question, volcano_job)
+    if volcano_job is None and job is None:
+        return None
+    group = group_view(question.ledger, cache, job) if job is not None else None
+    loaded = [one.pod for one in (group.tasks if group is not None else ()) if one.pod is not None]
+    cluster = cluster_view(question.ledger, cache, loaded)
+    meta = volcano_job.metadata if volcano_job is not None else _pod_group_meta(group)
+    case = Case(
+        namespace=question.namespace,
+        name=question.name,
+        uid=meta.uid if meta is not None else "",
+        at=question.position,
+        now=question.now,
+        cluster=cluster,
+        scheduler_names=cache.config.scheduler_names,
+        kind="Job" if volcano_job is not None else "PodGroup",
+        created=meta.creation_timestamp if meta is not None else None,
+        group=group,
+        group_name=group.name if group is not None else "",
+        job=volcano_job,
+        job_position=cache.position_of("VolcanoJob", question.key),
+        asked_min=min_resources(job) if job is not None else {},
+    )
+    _stand_in(question, case)
+    return case
+
+
+def _pod_group_meta(group: GroupView | None):  # type: ignore[no-untyped-def]
+    return group.pod_group.metadata if group is not None and group.pod_group is not None else None
+
+
+def _group_of(cache: Cache, question: _Question, volcano_job: VolcanoJob | None) -> JobInfo | None:
+    """The cache's job of that name: a PodGroup so called, or the one that the Volcano Job owns (its name is the job's, or
+    the job's with its uid)."""
+    found = cache.jobs.get(question.key)
+    if found is not None or volcano_job is None:
+        return found
+    uid = volcano_job.metadata.uid
+    named = cache.jobs.get(f"{question.key}-{uid}")
+    if named is not None:
+        return named
+    for job in cache.jobs.values():
+        owners = (job.pod_group.metadata.owner_references if job.pod_group is not None else None) or ()
+        if job.namespace == question.namespace and any(owner.uid == uid for owner in owners):
+            return job
+    return None
+
+
+def _stand_in(question: _Question, case: Case) -> None:
+    """Gives a job's case the member that stands for it (the one that breaks the gang, else the first that waits), and what
+    was said."""
+    group = case.group
+    trial = case.trial
+    breaker = trial.breaker if trial is not None else None
+    waiting = [task for task in (trial.order if trial is not None else ()) if task.pod is not None]
+    chosen = breaker or (waiting[0] if waiting else None)
+    history: list[Recorded] = []
+    if chosen is not None and chosen.pod is not None:
+        member = question._replace(name=chosen.name)
+        case.task, case.pod, case.position = chosen, chosen.pod, chosen.position
+        history = _history(member, chosen.uid)
+        case.attempts = _attempts(member, chosen.uid)
+        case.claim_since = _claim_since(member, chosen.pod, case.cluster)
+    case.said = _said(question, history, case.pod, group, case.cluster)
+    if case.job is not None:
+        case.said = [
+            *case.said,
+            *events_about(question.ledger, question.cluster, question.position, [case.job.metadata.uid]),
+        ]
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def _not_found(question: _Question) -> str:
+    """That there is none, when one came later, and what near names there are."""
+    text = f"no pod, job or PodGroup {question.key} up to position {question.position}"
+    later = next(
+        question.ledger.store.read(
+            after=question.position,
+            cluster=question.cluster,
+            kinds=("Pod", "VolcanoJob", "PodGroup"),
+            namespace=question.namespace,
+            name=question.name,
+            limit=1,
+        ),
+        None,
+    )
+    if later is not None:
+        return f"{text}: {later.kind} {question.key} is first seen at position {later.position} ({format_time(later.observed_at)})"
+    near = near_names(question.cache, question.namespace, question.name)
+    return f"{text}: did you mean {', '.join(near)}?" if near else text
+
+
+def near_names(cache: Cache, namespace: str, name: str) -> list[str]:
+    """Names of pods and jobs like the one asked for: the same in another namespace first, then the most alike."""
+    every: Iterable[str] = dict.fromkeys([*cache.pods, *cache.volcano_jobs, *cache.jobs])
+    keys = list(every)
+    same = [key for key in keys if key.partition("/")[2] == name]
+    begins = sorted(key for key in keys if key.startswith(f"{namespace}/{name}"))
+    alike = (
+        difflib.get_close_matches(f"{namespace}/{name}", keys, n=NEAR_NAMES, cutoff=0.75) if len(keys) < 20_000 else []
+    )
+    return list(dict.fromkeys([*same, *begins, *alike]))[:NEAR_NAMES]
+
+
+__all__ = ["NoSuchPod", "PodGroup", "near_names", "task_view", "why", "why_job"]

@@ -1,0 +1,156 @@
+"""What the scheduler and the controllers wrote about a pod: conditions and Events, each with its place in the log.
+
+Owns reading them, with the logical count and the first and last time whatever form the Event has. Must not know verdicts.
+Called by `vcledger.why`.
+
+An Event's count may stand in `count`, `series.count` or `deprecatedCount`, its times in `firstTimestamp`/`lastTimestamp`,
+`eventTime` and `series.lastObservedTime`, or the deprecated pair; any may be null or zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from eventstore.types import KNOWN_NAMES
+from projections.diagnosis.model import Said
+from vcledger.at import format_time
+from vcledger.codec import OBJECT_TYPES
+from volcano.events.base import Recorded
+from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
+from volcano.objects.core import Event, Pod
+from volcano.objects.scheduling import PodGroup
+
+if TYPE_CHECKING:
+    from vcledger.ledger import Ledger
+
+OBSERVATIONS = (ObjectAdded, ObjectModified, ObjectDeleted)
+OBSERVATIONS_READ_MAX = 400
+"""How many of a pod's last observations are read to find when it first said what it says."""
+
+
+def event_count(event: Event) -> int:
+    """How often the event has happened: the first number above zero of its four places, else once."""
+    series = event.series.count if event.series is not None else None
+    return max(event.count or 0, series or 0, event.deprecated_count or 0, 1)
+
+
+def event_times(event: Event) -> tuple[str | None, str | None]:
+    """First and last time of the event, None where it says neither."""
+    first = event.first_timestamp or event.event_time or event.deprecated_first_timestamp
+    last = (
+        (event.series.last_observed_time if event.series is not None else None)
+        or event.last_timestamp
+        or event.deprecated_last_timestamp
+        or event.event_time
+    )
+    first = first or event.metadata.creation_timestamp
+    return first, last or first
+
+
+def said_event(event: Event, position: int, known: int) -> Said:
+    """An Event as something said."""
+    about = event.involved_object or event.regarding
+    subject = f"{about.kind} {about.namespace}/{about.name}" if about is not None else ""
+    source = event.source or event.deprecated_source
+    first, last = event_times(event)
+    return Said(
+        source="event",
+        about=subject,
+        by=(source.component if source is not None else "") or event.reporting_component or event.reporting_controller,
+        reason=event.reason,
+        message=event.message or event.note,
+        status=event.type,
+        count=event_count(event),
+        first=first,
+        last=last,
+        position=position,
+        known=KNOWN_NAMES[known],
+    )
+
+
+def events_about(ledger: Ledger, cluster: str, position: int, uids: Sequence[str]) -> list[Said]:
+    """The Events that speak of these objects, each once, as last seen at the position; by first time."""
+    latest: dict[str, Said] = {}
+    wanted = [uid for uid in dict.fromkeys(uids) if uid]
+    if not wanted:
+        return []
+    for recorded in ledger.recorded(cluster=cluster, kinds="Event", about=wanted, to=position, types=OBJECT_TYPES):
+        event = recorded.event
+        if isinstance(event, ObjectAdded | ObjectModified) and isinstance(event.object, Event):
+            latest[recorded.uid] = said_event(event.object, recorded.position, recorded.known)
+    return sorted(latest.values(), key=lambda one: (one.first or "", one.position))
+
+
+def pod_conditions(history: Sequence[Recorded]) -> list[Said]:
+    """The conditions of a pod as last seen, each with the position where it first read so. `history`: the pod's
+    observations, newest first."""
+    said: list[Said] = []
+    if not history:
+        return said
+    newest = _pod(history[0])
+    for condition in (newest.status.conditions if newest is not None else None) or ():
+        if condition.type != "PodScheduled":
+            continue
+        origin = history[0]
+        for recorded in history:
+            pod = _pod(recorded)
+            same = pod is not None and any(
+                (one.type, one.status, one.reason, one.message)
+                == (condition.type, condition.status, condition.reason, condition.message)
+                for one in pod.status.conditions or ()
+            )
+            if not same:
+                break
+            origin = recorded
+        said.append(
+            Said(
+                source="condition",
+                about=f"Pod {origin.namespace}/{origin.name}",
+                by="PodScheduled",
+                status=condition.status,
+                reason=condition.reason,
+                message=condition.message,
+                first=condition.last_transition_time,
+                last=format_time(origin.observed_at),
+                position=origin.position,
+                known=KNOWN_NAMES[origin.known],
+            )
+        )
+    return said
+
+
+def _pod(recorded: Recorded) -> Pod | None:
+    event = recorded.event
+    if isinstance(event, OBSERVATIONS) and isinstance(event.object, Pod):
+        return event.object
+    return None
+
+
+def group_conditions(group: PodGroup, position: int) -> list[Said]:
+    """A PodGroup's conditions as last seen. Scheduled and Unschedulable may both be True: the later transition counts."""
+    return [
+        Said(
+            source="condition",
+            about=f"PodGroup {group.metadata.namespace}/{group.metadata.name}",
+            by=condition.type,
+            status=condition.status,
+            reason=condition.reason,
+            message=condition.message,
+            first=condition.last_transition_time,
+            last=condition.last_transition_time,
+            position=position,
+        )
+        for condition in sorted(group.status.conditions or (), key=lambda one: one.last_transition_time or "")
+    ]
+
+
+def first_seen(history: Sequence[Recorded], holds: Mapping[int, bool]) -> str | None:
+    """The observed time of the oldest of the newest run of observations of which something holds (`holds` by
+    position)."""
+    found = None
+    for recorded in history:
+        if not holds.get(recorded.position):
+            break
+        found = format_time(recorded.observed_at)
+    return found

@@ -1,0 +1,244 @@
+"""From the cache and the log to the values that the diagnosis looks at.
+
+Owns that adapter. Must not know verdicts nor wording. Called by `vcledger.why`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from projections.cache.state import (
+    HAS_AFFINITY,
+    HAS_ANTI_AFFINITY,
+    HAS_HOST_PORTS,
+    HAS_SPREAD,
+    Cache,
+    JobInfo,
+    NodeInfo,
+    PodRef,
+    TaskInfo,
+)
+from projections.diagnosis.amounts import add, subtract, total
+from projections.diagnosis.nodes import is_interdependent
+from projections.diagnosis.views import (
+    INDEX_LABEL,
+    ROLE_ANNOTATION,
+    Amounts,
+    ClusterView,
+    GroupView,
+    NodeView,
+    PlacedPod,
+    QueueView,
+    TaskView,
+)
+from volcano.objects.core import Pod
+from volcano.objects.resource import Resource, new_resource
+from volcano.objects.status import ALLOCATED_STATUSES, STATUS_WORDS, TaskStatus, task_status
+
+if TYPE_CHECKING:
+    from vcledger.ledger import Ledger
+
+LOOKS_AT_PODS = HAS_AFFINITY | HAS_ANTI_AFFINITY | HAS_SPREAD
+
+
+def amounts(resource: Resource | None) -> Amounts:
+    """A Resource as amounts by name."""
+    return resource.amounts() if resource is not None else {}
+
+
+def node_view(info: NodeInfo) -> NodeView:
+    """A node of the cache."""
+    return NodeView(
+        name=info.name,
+        node=info.node,
+        allocatable=amounts(info.allocatable),
+        idle=amounts(info.idle),
+        releasing=_present(info.releasing),
+        pipelined=_present(info.pipelined),
+        pods=len(info.tasks),
+        pods_max=info.allocatable.max_task_num or None,
+        schedulable=info.ready,
+        phase_reason=info.reason,
+        position=info.position,
+    )
+
+
+def _present(resource: Resource) -> Amounts:
+    """The amounts that are not zero, so that an idle node costs nothing."""
+    return {name: amount for name, amount in resource.amounts().items() if amount}
+
+
+def task_view(task: TaskInfo, pod: Pod | None, position: int) -> TaskView:
+    """A task of a job."""
+    meta = pod.metadata if pod is not None else None
+    return TaskView(
+        namespace=task.namespace,
+        name=task.name,
+        uid=task.uid,
+        status=STATUS_WORDS.get(task.status, "Unknown"),
+        request=task.resreq.amounts(),
+        best_effort=task.best_effort,
+        role=task.role or ((meta.annotations or {}).get(ROLE_ANNOTATION, "") if meta is not None else ""),
+        index=_index(meta.labels if meta is not None else None),
+        priority=task.priority,
+        created=(meta.creation_timestamp or "") if meta is not None else "",
+        node=task.node_name,
+        gated=task.gated,
+        pod=pod,
+        position=position,
+    )
+
+
+def _index(labels: Mapping[str, str] | None) -> int | None:
+    text = (labels or {}).get(INDEX_LABEL, "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def lone_task(ref: PodRef, pod: Pod) -> TaskView:
+    """A pod of no job as a task. Its request is what its containers ask for."""
+    request = ref.request
+    return TaskView(
+        namespace=ref.namespace,
+        name=ref.name,
+        uid=ref.uid,
+        status=STATUS_WORDS[task_status(ref.phase, ref.deleting, ref.node_name)],
+        request=request.amounts(),
+        best_effort=request.is_empty(),
+        priority=pod.spec.priority or 0,
+        created=pod.metadata.creation_timestamp or "",
+        node=ref.node_name,
+        gated=ref.gated,
+        pod=pod,
+        position=ref.position,
+    )
+
+
+def group_view(ledger: Ledger, cache: Cache, job: JobInfo) -> GroupView:
+    """A job of the cache with the pods of its pending tasks loaded."""
+    pending = [task for task in job.tasks.values() if task.status == TaskStatus.PENDING]
+    refs = {task.uid: cache.pods.get(task.key) for task in pending}
+    positions = {uid: ref.position for uid, ref in refs.items() if ref is not None and ref.uid == uid}
+    objects = ledger.objects(positions.values())
+    tasks = [
+        task_view(task, objects.get(positions.get(task.uid, 0)), positions.get(task.uid, 0))
+        for task in job.tasks.values()
+    ]
+    name = job.name or job.uid.partition("/")[2]
+    return GroupView(
+        namespace=job.namespace or job.uid.partition("/")[0],
+        name=name,
+        pod_group=job.pod_group,
+        tasks=tasks,
+        position=job.position,
+        owner=_owner(job, tasks),
+    )
+
+
+def _owner(job: JobInfo, tasks: Sequence[TaskView]) -> str:
+    """Who should make the group's pods: the PodGroup's owner, else the owner of a pod."""
+    metas: list[Any] = [job.pod_group.metadata] if job.pod_group is not None else []
+    metas += [task.pod.metadata for task in tasks if task.pod is not None][:1]
+    for meta in metas:
+        for owner in meta.owner_references or ():
+            return f"{owner.kind} {owner.name}"
+    return ""
+
+
+def cluster_view(ledger: Ledger, cache: Cache, pods: Iterable[Pod]) -> ClusterView:
+    """The cluster as far as these pods' predicates need it."""
+    return ClusterView(
+        nodes=[node_view(info) for _, info in sorted(cache.nodes.items())],
+        pods=placed_pods(ledger, cache, list(pods)),
+        claims=cache.claims,
+        volumes=cache.volumes,
+        classes=cache.storage_classes,
+        csi_nodes=cache.csi_nodes,
+        queues=queue_views(cache),
+        positions=cache.positions,
+        ignores_conditions=not cache.policy.freezes_not_ready,
+    )
+
+
+def placed_pods(ledger: Ledger, cache: Cache, pods: Sequence[Pod]) -> list[PlacedPod]:
+    """The pods on nodes that can stand in these pods' way: always those with an anti-affinity of their own; all of them
+    when one of ours looks at other pods' labels; those with host ports or claims when ours ask for such."""
+    interdependent = [pod for pod in pods if is_interdependent(pod)]
+    looks_at_labels = any(
+        (pod.spec.affinity is not None and (pod.spec.affinity.pod_affinity or pod.spec.affinity.pod_anti_affinity))
+        or pod.spec.topology_spread_constraints
+        for pod in interdependent
+    )
+    wants_ports = any(container.ports for pod in interdependent for container in pod.spec.containers or ())
+    wants_claims = any(pod.spec.volumes for pod in interdependent)
+    refs = [
+        ref
+        for ref in cache.pods.values()
+        if ref.node_name
+        and ref.phase not in {"Succeeded", "Failed"}
+        and (
+            looks_at_labels
+            or ref.flags & HAS_ANTI_AFFINITY
+            or (wants_ports and ref.flags & HAS_HOST_PORTS)
+            or (wants_claims and ref.claims)
+        )
+    ]
+    objects = ledger.objects([ref.position for ref in refs])
+    return [PlacedPod.of(objects[ref.position], ref.node_name) for ref in refs if ref.position in objects]
+
+
+# --- queues -------------------------------------------------------------------------------------------------------
+
+
+def queue_views(cache: Cache) -> dict[str, QueueView]:
+    """Every queue with the sums of its jobs, as the proportion plugin adds them up."""
+    sums: dict[str, list[list[Amounts]]] = {}
+    for job in cache.jobs.values():
+        if job.pod_group is not None and job.queue in cache.queues:
+            held = amounts(job.allocated)
+            least = min_resources(job)
+            parts = sums.setdefault(job.queue, [[], [], [], []])
+            parts[0].append(held)
+            parts[1].append(add(held, _pending(job)))
+            parts[2].append(_inqueue(job, held, least))
+            parts[3].append(_above(held, least))
+    views = {}
+    for name, queue in cache.queues.items():
+        parts = sums.get(name, [[], [], [], []])
+        views[name] = QueueView(
+            name=name,
+            queue=queue,
+            allocated=total(parts[0]),
+            requested=total(parts[1]),
+            inqueue=total(parts[2]),
+            elastic=total(parts[3]),
+            has_jobs=name in sums,
+            position=cache.position_of("Queue", name),
+        )
+    return views
+
+
+def min_resources(job: JobInfo) -> Amounts:
+    """The PodGroup's minResources."""
+    stated = job.pod_group.spec.min_resources if job.pod_group is not None else None
+    return _present(new_resource(stated)) if stated else {}
+
+
+def _pending(job: JobInfo) -> Amounts:
+    return total(task.resreq.amounts() for task in job.tasks_by_status.get(int(TaskStatus.PENDING), {}).values())
+
+
+def _inqueue(job: JobInfo, held: Amounts, least: Amounts) -> Amounts:
+    """What an admitted job may still take: all of its minimum while Inqueue, what it lacks of it once Running."""
+    phase = job.pod_group.status.phase if job.pod_group is not None else ""
+    if phase == "Inqueue":
+        return least
+    allocated = sum(len(job.tasks_by_status.get(int(status), ())) for status in ALLOCATED_STATUSES)
+    if phase == "Running" and least and allocated >= job.min_available:
+        return _above(least, held)
+    return {}
+
+
+def _above(left: Amounts, right: Amounts) -> Amounts:
+    """What of left is above right, resource by resource of left."""
+    return {name: max(0.0, subtract(left, right).get(name, 0.0)) for name in left}
