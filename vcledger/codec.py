@@ -11,7 +11,8 @@ that kind with no name.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 
 import msgspec
 
@@ -22,12 +23,16 @@ from volcano.events import catalog
 from volcano.events.base import DomainEvent, Recorded, Subject, Unreadable
 from volcano.events.catalog import BadPayload, UnknownKind, VocabularyError
 from volcano.objects import kinds
+from volcano.objects.meta import Part
 
 OBSERVATION_TYPES: dict[str, str] = {"ADDED": "ObjectAdded", "MODIFIED": "ObjectModified", "DELETED": "ObjectDeleted"}
 """A watch line's type to the event's."""
 
 OBJECT_TYPES: tuple[str, ...] = tuple(OBSERVATION_TYPES.values())
 """The events whose payload is an object."""
+
+FOLD_BATCH = 500
+"""Rows that a fold reads at once: enough to make a query worth it, few enough to stay in the processor's cache."""
 
 _RESOURCE_VERSION_MAX = 2**62
 
@@ -190,18 +195,22 @@ def _event(position: int, name: str, schema: int, kind: str, payload: bytes) -> 
         raise UndecodableEvent(f"position {position}: {error}") from error
 
 
-def recorded_batches(store: EventStore, cluster: str, after: int, to: int, batch: int) -> Iterator[list[Recorded]]:
-    """The events of a cluster after a position up to another, late ones left out, as a fold wants them.
+def fold_stream(
+    store: EventStore, cluster: str, after: int, to: int, *, read: Collection[str] | None = None
+) -> Iterator[Recorded]:
+    """The events of a cluster after a position up to another, late ones left out, as a fold wants them. `read`: kinds
+    whose objects the fold looks into (None: all); those of other kinds come undecoded, as an empty Part.
 
     The same as `recorded` over `store.read`, on the way that makes the fewest objects: this and the fold itself are
-    what a rebuild spends its time on."""
-    decode = {kind: decoder.decode for kind, decoder in kinds.DECODERS.items()}
+    what a rebuild spends its time on. One event at a time, so that each is in the processor's cache while it is used,
+    and freed before the next."""
+    decode: dict[str, Callable[[bytes], Part]] = {
+        kind: decoder.decode if read is None or kind in read else _undecoded for kind, decoder in kinds.DECODERS.items()
+    }
     today = {name: catalog.CATALOG[name].schema for name in OBJECT_TYPES}
     structs = {name: catalog.CATALOG[name].struct for name in OBJECT_TYPES}
     make = tuple.__new__
-    for rows in store.read_raw(after, to, cluster, batch=batch):
-        some: list[Recorded] = []
-        add = some.append
+    for rows in store.read_raw(after, to, cluster, batch=FOLD_BATCH):
         for position, stream, name, schema, observed_at, known, late, version, causation, cycle, payload in rows:
             kind = stream[1]
             if today.get(name) == schema and kind in decode:
@@ -211,5 +220,23 @@ def recorded_batches(store: EventStore, cluster: str, after: int, to: int, batch
                     event = _event(position, name, schema, kind, payload)
             else:
                 event = _event(position, name, schema, kind, payload)
-            add(make(Recorded, (position, *stream, observed_at, known, late, version, causation, cycle, event)))
+            yield make(Recorded, (position, *stream, observed_at, known, late, version, causation, cycle, event))
+
+
+def recorded_batches(store: EventStore, cluster: str, after: int, to: int, batch: int) -> Iterator[list[Recorded]]:
+    """`fold_stream` in lists of `batch` events, for a caller that works on several at once."""
+    stream = fold_stream(store, cluster, after, to)
+    while some := list(islice(stream, batch)):
         yield some
+
+
+_NOTHING = Part()
+
+
+def _undecoded(payload: bytes) -> Part:
+    return _NOTHING
+
+
+def kind_and_body(stored: StoredEvent) -> tuple[str, bytes] | None:
+    """(our kind, the object's JSON) of an observation; None for any other event."""
+    return (stored.kind, stored.payload) if stored.type in OBJECT_TYPES else None

@@ -105,7 +105,7 @@ def test_both_ways_of_reading_give_the_same(store: EventStore) -> None:
     events = [*build.life(), codec.domain("c", Subject("Pod", "default", "a", "a-u"), failed, build.START + 10**7)]
     store.append(events)
     store.append([build.seen("ADDED", build.pod("x", 1), 30, cluster="other")])
-    short = [one for batch in codec.recorded_batches(store, "c", 0, store.head(), 3) for one in batch]
+    short = list(codec.fold_stream(store, "c", 0, store.head()))
     assert short == [codec.recorded(stored) for stored in store.read(cluster="c", late=False)]
     assert [one.position for one in short] == list(range(1, 11))
     assert isinstance(short[7].event, ObjectDeleted)
@@ -113,6 +113,17 @@ def test_both_ways_of_reading_give_the_same(store: EventStore) -> None:
     assert isinstance(bound, ObjectModified)
     assert isinstance(bound.object, Pod)
     assert bound.object.spec.node_name == "n1"
+
+
+def test_kinds_that_a_fold_does_not_look_into_are_not_decoded(store: EventStore) -> None:
+    store.append(build.life())
+    read = list(codec.fold_stream(store, "c", 0, 9, read=("Pod",)))
+    whole = list(codec.fold_stream(store, "c", 0, 9))
+    assert [one[:-1] for one in read] == [one[:-1] for one in whole]
+    assert [type(one.event) for one in read] == [type(one.event) for one in whole]
+    assert [a == b for a, b in zip(read, whole, strict=True)] == [one.kind in ("Pod", "Recording") for one in whole]
+    assert codec.kind_and_body(store.get([1])[0]) == ("Node", store.get([1])[0].payload)
+    assert codec.kind_and_body(store.get([6])[0]) is None
 
 
 def _raw(kind: str, type_: str, payload: bytes, schema: int = 1) -> NewEvent:
@@ -131,7 +142,7 @@ def _raw(kind: str, type_: str, payload: bytes, schema: int = 1) -> NewEvent:
 )
 def test_an_object_that_does_not_fit_its_kind_does_not_stop_a_fold(event: NewEvent, store: EventStore) -> None:
     store.append([event])
-    ((one,),) = codec.recorded_batches(store, "c", 0, 1, 10)
+    (one,) = codec.fold_stream(store, "c", 0, 1)
     assert isinstance(one.event, Unreadable)
     assert one.event.type == "ObjectAdded"
     assert one.event.reason
@@ -150,6 +161,6 @@ def test_an_object_that_does_not_fit_its_kind_does_not_stop_a_fold(event: NewEve
 def test_what_only_a_newer_version_reads_stops_it_with_the_position(event: NewEvent, store: EventStore) -> None:
     store.append([event])
     with pytest.raises(UndecodableEvent, match="position 1: "):
-        list(codec.recorded_batches(store, "c", 0, 1, 10))
+        list(codec.fold_stream(store, "c", 0, 1))
     with pytest.raises(UndecodableEvent, match="position 1: "):
         codec.recorded(store.get([1])[0])

@@ -1,0 +1,105 @@
+"""From the log to a state: the nearest snapshots, then the events after them.
+
+Owns the loop that reads, decodes and folds, which is the one a whole rebuild spends its time in. Must not know any
+projection. Called by `vcledger.ledger`, `vcledger.snapshotter` and `vcledger.verify`.
+
+Late events are passed over: when they were observed the record had already got further, and what was known when is not
+rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeVar
+
+from eventstore import EventStore
+from eventstore.types import Snapshot
+from projections.base import Projection
+from vcledger import codec
+from vcledger.errors import HistoryPruned
+
+S = TypeVar("S")
+
+BATCH = 500
+"""Events in a list, where a fold works on several at once."""
+
+SEGMENT = 10_000
+"""Positions between two calls of a progress function."""
+
+
+class Folder:
+    """Folds of one store. Holds no state of its own."""
+
+    def __init__(self, store: EventStore) -> None:
+        self.store = store
+
+    def chain(self, projection: Projection[S], cluster: str, position: int) -> list[Snapshot]:
+        """The newest usable chain of snapshots at or before `position`: a whole one and the changes after it."""
+        return self.store.load_snapshots(projection.name, projection.version, cluster, position)
+
+    def nearest(self, projection: Projection[S], cluster: str, position: int) -> tuple[int, S]:
+        """The state that the snapshots at or before `position` give, and where it stands; (0, initial) without any."""
+        chain = self.chain(projection, cluster, position)
+        if not chain:
+            first = self.store.first()
+            if first > 1:
+                raise HistoryPruned(
+                    f"no snapshot of {projection.name} stands at or before position {position}, and the events before "
+                    f"{first} were pruned: ask for a model that has one"
+                )
+            return 0, projection.initial()
+        return chain[-1].position, projection.load([snapshot.payload for snapshot in chain])
+
+    def at(self, projection: Projection[S], cluster: str, position: int) -> S:
+        """The state after `position`."""
+        start, state = self.nearest(projection, cluster, position)
+        return self.advance(projection, state, cluster, start, position)
+
+    def rebuild(
+        self,
+        projection: Projection[S],
+        cluster: str,
+        position: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> S:
+        """The state after `position` from the beginning of the record, without the help of snapshots. `progress` is
+        told the position that has been reached."""
+        return self.advance(projection, projection.initial(), cluster, 0, position, progress)
+
+    def along(self, projection: Projection[S], cluster: str, positions: Iterable[int]) -> Iterator[tuple[int, S]]:
+        """The state at each of some rising positions, in one pass; each is good until the next is asked for.
+        ValueError when they do not rise."""
+        held: tuple[int, S] | None = None
+        for position in positions:
+            if held is None:
+                held = self.nearest(projection, cluster, position)
+            elif position < held[0]:
+                raise ValueError(f"positions must rise: {position} after {held[0]}")
+            held = position, self.advance(projection, held[1], cluster, held[0], position)
+            yield held
+
+    def advance(
+        self,
+        projection: Projection[S],
+        state: S,
+        cluster: str,
+        after: int,
+        to: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> S:
+        """`state`, which stands at `after`, folded on to `to`. The old one is given up."""
+        evolve, read = projection.evolve, kinds_read(projection)
+        while after < to:
+            end = min(after + SEGMENT, to)
+            for recorded in codec.fold_stream(self.store, cluster, after, end, read=read):
+                state = evolve(state, recorded)
+            after = end
+            if progress is not None:
+                progress(after)
+        return state
+
+
+def kinds_read(projection: Projection[S]) -> Collection[str] | None:
+    """The kinds of objects that a projection looks into, when it says so in `kinds`; None: all."""
+    found: Collection[str] | None = getattr(projection, "kinds", None)
+    return found
