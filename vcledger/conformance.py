@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from projections.cache import Cache, CacheConfig, Delivery, actions, observe, state_json
-from projections.cache.fold import deliver_to_handler, relist, store_of
+from projections.cache.fold import deliver_to_handler, relist
+from projections.cache.stores import keys
 from volcano.objects.kinds import KINDS, kind_of
 from volcano.objects.resource import ResourceInsufficient
 
@@ -152,7 +153,7 @@ class VectorRunner:
             deliver_to_handler(self.cache, event["type"], Delivery(kind, obj), self.position)
             return {}
         gone = event["type"] == "DELETED"
-        if gone and _key(event["object"]) not in store_of(self.cache, kind):
+        if gone and _key(event["object"]) not in keys(self.cache, kind):
             return {"dropped": "delete of an object the informer does not know"}
         observe(self.cache, Delivery(kind, obj, gone=gone), self.position)
         if kind in ("Node", "CSINode") and not self.cache.synced:
@@ -202,7 +203,8 @@ def _compare(path: str, expected: Any, got: Any) -> list[str]:
             lines += _compare(here, expected.get(key, default), got.get(key, default))
         return lines
     if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
-        return [line for i, (one, two) in enumerate(zip(expected, got)) for line in _compare(f"{path}[{i}]", one, two)]
+        pairs = enumerate(zip(expected, got, strict=True))
+        return [line for index, (one, two) in pairs for line in _compare(f"{path}[{index}]", one, two)]
     if _number(expected) and _number(got):
         return [] if float(expected) == float(got) else [f"{path}: expected {expected}, got {got}"]
     return [] if expected == got else [f"{path}: expected {_show(expected)}, got {_show(got)}"]

@@ -7,6 +7,8 @@ Owns the state, its three models, and its way to JSON and to snapshots. Must not
 from projections.cache.fold import CACHE_KINDS, Delivery, evolve, observe
 from projections.cache.json import state_json
 from projections.cache.models import DEFAULT_MODEL, MODELS, Model, UnknownModel, model_named
+from projections.cache.projection import CacheProjection, digest
+from projections.cache.snapshot import SnapshotInvalid
 from projections.cache.state import Cache, CacheConfig, JobInfo, NodeInfo, PodRef, TaskInfo
 
 __all__ = [
@@ -15,13 +17,16 @@ __all__ = [
     "MODELS",
     "Cache",
     "CacheConfig",
+    "CacheProjection",
     "Delivery",
     "JobInfo",
     "Model",
     "NodeInfo",
     "PodRef",
+    "SnapshotInvalid",
     "TaskInfo",
     "UnknownModel",
+    "digest",
     "evolve",
     "model_named",
     "observe",

@@ -59,9 +59,9 @@ def node_add(cache: Cache, node: NodeInfo, task: TaskInfo) -> None:
                 )
         count_on_node(node, task)
     task.node_name = node.name
-    node.tasks[key] = task.__copy__()
+    node.tasks[key] = task.clone()
     touched = cache.touched
-    touched.nodes[node.name] = None
+    touched.nodes.setdefault(node.name, False)
     touched.node_tasks[node.name, key] = None
 
 
@@ -72,7 +72,7 @@ def node_remove(cache: Cache, node: NodeInfo, key: str) -> None:
     if task is None:
         return
     touched = cache.touched
-    touched.nodes[node.name] = None
+    touched.nodes.setdefault(node.name, False)
     touched.node_tasks[node.name, key] = None
     if node.node is not None:
         if task.status == _PIPELINED:
@@ -85,6 +85,7 @@ def node_remove(cache: Cache, node: NodeInfo, key: str) -> None:
     del node.tasks[key]
     if not node.tasks and node.node is None and not cache.policy.keeps_placeholders:
         del cache.nodes[node.name]
+        touched.nodes[node.name] = True
 
 
 def job_add(cache: Cache, job: JobInfo, task: TaskInfo) -> None:

@@ -6,11 +6,10 @@ Owns these operations on the cache's arithmetic. Must not know where a decision 
 
 from __future__ import annotations
 
-from projections.cache.accounting import TaskRefused, job_add
 from projections.cache.jobs import clean_up
 from projections.cache.nodes import NodeUnknown, sync_node
-from projections.cache.pods import delete_task, place_task
-from projections.cache.state import Cache, PodRef, TaskInfo
+from projections.cache.pods import add_task, delete_task
+from projections.cache.state import Cache, TaskInfo
 from projections.cache.volumes import ClaimMissing, with_volumes
 from volcano.objects.status import task_status
 
@@ -36,7 +35,7 @@ def resync_from_store(cache: Cache, key: str) -> bool:
         resource = with_volumes(cache, ref)
     except ClaimMissing:
         return False
-    fresh = task.__copy__()
+    fresh = task.clone()
     fresh.uid, fresh.job, fresh.node_name = ref.uid, ref.job, ref.node_name
     fresh.status = task_status(ref.phase, ref.deleting, ref.node_name)
     fresh.resreq, fresh.best_effort, fresh.gated = resource, resource.is_empty(), ref.gated
@@ -46,8 +45,6 @@ def resync_from_store(cache: Cache, key: str) -> bool:
 
 def replace_task(cache: Cache, old: TaskInfo, new: TaskInfo) -> None:
     """Volcano's updateTask: delete the old, add the new."""
-    from projections.cache.pods import add_task
-
     delete_task(cache, old)
     add_task(cache, new)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from projections.cache import jobs, nodes, pods, queues
+from projections.cache import jobs, nodes, pods, queues, stores
 from projections.cache.actions import resync_from_store
 from projections.cache.state import Cache
 from projections.cache.tasks import pod_ref
@@ -30,7 +30,7 @@ _INFERRED = 1
 
 
 class Delivery(NamedTuple):
-    """One observation on its way to the cache. `watched`: a watch's MODIFIED line; `inferred`: gone as a relist found."""
+    """One observation to deliver. `watched`: a watch's MODIFIED line; `inferred`: a relist found it gone."""
 
     kind: str
     object: Any
@@ -70,11 +70,10 @@ def observe(cache: Cache, delivery: Delivery, position: int) -> bool:
 
 def _stale(cache: Cache, kind: str, key: str, obj: Any) -> bool:
     """A version below the one held of the same object."""
-    store = _STORES.get(kind)
-    held = store(cache).get(key) if store is not None else None
-    if held is None or held.metadata.uid != obj.metadata.uid:
+    known = stores.held(cache, kind, key)
+    if known is None or known.metadata.uid != obj.metadata.uid:
         return False
-    old, new = held.metadata.resource_version, obj.metadata.resource_version
+    old, new = known.metadata.resource_version, obj.metadata.resource_version
     return bool(old.isdecimal() and new.isdecimal() and int(new) < int(old))
 
 
@@ -143,49 +142,26 @@ _HANDLERS: dict[str, _Handler] = {
     "StorageClass": _keep("storage_classes", _recount_class),
     "CSIStorageCapacity": _keep("storage_capacities"),
     "Numatopology": _keep("numatopologies", nodes.observe_numatopology),
-    "VolcanoJob": _keep("volcano_jobs"),
-}
-
-_STORES: dict[str, Callable[[Cache], dict[str, Any]]] = {
-    "Node": lambda cache: cache.node_objects,
-    "CSINode": lambda cache: cache.csi_nodes,
-    "Queue": lambda cache: cache.queues,
-    "PriorityClass": lambda cache: cache.priority_classes,
-    "ResourceQuota": lambda cache: cache.quotas,
-    "PersistentVolumeClaim": lambda cache: cache.claims,
-    "PersistentVolume": lambda cache: cache.volumes,
-    "StorageClass": lambda cache: cache.storage_classes,
-    "CSIStorageCapacity": lambda cache: cache.storage_capacities,
-    "Numatopology": lambda cache: cache.numatopologies,
-    "VolcanoJob": lambda cache: cache.volcano_jobs,
-    "PodGroup": lambda cache: {key: job.pod_group for key, job in cache.jobs.items() if job.pod_group is not None},
+    "VolcanoJob": _Handler(lambda cache, obj, position: True, lambda cache, obj: True),
 }
 
 CACHE_KINDS: tuple[str, ...] = ("Pod", *_HANDLERS)
 """The kinds that the fold reads; a rebuild may leave out all others."""
 
 
-def store_of(cache: Cache, kind: str) -> dict[str, Any]:
-    """The informer's store of a kind, by key."""
-    if kind == "Pod":
-        return dict(cache.pods)
-    store = _STORES.get(kind)
-    return store(cache) if store is not None else {}
-
-
 def relist(cache: Cache, kind: str, objects: Sequence[Any], position: int) -> None:
-    """client-go's Replace: each object listed is an update or an add, then each missing one is deleted as last known."""
-    listed = {}
+    """client-go's Replace: each object listed is an update or an add, then each missing one is deleted as it was."""
+    listed: dict[str, None] = {}
     for obj in objects:
         listed[_key(obj)] = None
         observe(cache, Delivery(kind, obj), position)
-    for key in sorted(store_of(cache, kind)):
+    for key in sorted(stores.keys(cache, kind)):
         if key in listed:
             continue
         if kind == "Pod":
             pods.forget_missing_pod(cache, key)
         else:
-            observe(cache, Delivery(kind, store_of(cache, kind)[key], gone=True, inferred=True), position)
+            observe(cache, Delivery(kind, stores.held(cache, kind, key), gone=True, inferred=True), position)
 
 
 def deliver_to_handler(cache: Cache, change: str, delivery: Delivery, position: int) -> None:
@@ -269,6 +245,5 @@ __all__ = [
     "evolve",
     "observe",
     "relist",
-    "store_of",
     "tick",
 ]

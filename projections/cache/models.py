@@ -3,27 +3,44 @@
 Owns the table of what each model does. Must not know how the fold does it. Called by `projections.cache.state`.
 
 volcano-1.10 and volcano-1.11 mirror the real SchedulerCache, its bugs included; `exact` is the same cache without
-them: what the API server holds, plus what is assumed and in flight. Each row names the policy, the vector that pins
-Volcano's side, and what `exact` does instead.
+them: what the API server holds, plus what is assumed and in flight. For each policy: the vector that pins Volcano's
+side, what Volcano does, and what `exact` does instead.
 
-| policy | vector | Volcano | exact |
-|---|---|---|---|
-| freezes_not_ready | 035-038 | 1.10 ignores updates of a node while Ready isn't True; 1.11 ignores the condition | as 1.11 |
-| float64 | 015 | rounds past 2^53, and panics when a subtraction then falls short | ints, no assertion, no int64 overflow |
-| nil_scalars | 013 | subtracting from a node without scalars is lost, giving back is not | missing is zero |
-| forgets_tasks | 043 | a node removed and added again starts empty | its pods stay with it and count at once |
-| keeps_placeholders | 034 | a node made by a pod stays for ever | goes with its last pod |
-| blanks_node_name | 033 | tasks of a placeholder lose node_name when the node comes, until a snapshot | keep it |
-| keeps_roles | 060 | task_min_available keeps roles that the PodGroup dropped | holds the PodGroup's roles only |
-| keeps_oversubscription | 047 | values stick when the annotation goes | follow the node |
-| resets_default_priority | 067 | deleting or changing any globalDefault class resets to 0 | the lowest default that is left, as Kubernetes' admission picks it |
-| leaks_duplicate_adds | 070-072 | the second AddPod of a pod adds its request again | replaces the first |
-| defers_claims | 052, 115 | a claim missing at AddPod drops all the pod's volumes until a resync, and for ever without a group | counts known ones, the others when they come |
-| retries_unknown_node | 046 | deleting a node that was never cached is retried on each sync | nothing to do |
-| priority_by_snapshot | 066 | a job's priority is written by a snapshot | always up to date |
-| defers_cleanup | 055-063 | an empty job goes later, with retries | goes at once |
-| applies_stale | 074 | an older resourceVersion of the same object is applied | a watch's MODIFIED below the held version is ignored |
-| ignores_unbound | 030, 117 | an update without nodeName is ignored while the task is allocated, even when it ends or deletes the pod | applied when it ends or deletes the pod |
+freezes_not_ready (035-038)
+    1.10 ignores updates of a node while its Ready condition isn't True; 1.11 and exact ignore the condition.
+float64 (015)
+    Sums are float64: they round past 2^53, and a subtraction that then falls short panics. Exact: ints, no overflow.
+nil_scalars (013)
+    Subtracting from a node without scalars is lost, giving back isn't: idle pods 1. Exact: what is missing is zero.
+forgets_tasks (043)
+    A node that is removed and added again starts empty. Exact: its pods stay with it and count at once.
+keeps_placeholders (034)
+    A node made by a pod stays for ever. Exact: it goes with its last pod, and a finished pod makes none.
+blanks_node_name (033)
+    Tasks of a placeholder have node_name '' once the node comes, until a snapshot. Exact: they keep it.
+keeps_roles (060)
+    task_min_available keeps roles that the PodGroup has dropped. Exact: the PodGroup's roles only.
+keeps_oversubscription (047)
+    Values stick when the annotation goes. Exact: they follow the node.
+resets_default_priority (067)
+    Deleting or changing any globalDefault class resets the default to 0. Exact: the lowest that is left, as
+    Kubernetes' own admission picks it.
+leaks_duplicate_adds (070-072)
+    The second AddPod of a pod adds its request again. Exact: it replaces the first.
+defers_claims (052, 115)
+    A claim that is missing at AddPod drops all of the pod's volumes until a resync, and for ever if the pod has no
+    group. Exact: the known ones count, the others when they come.
+retries_unknown_node (046)
+    Deleting a node that was never cached is tried again on each sync. Exact: there is nothing to do.
+priority_by_snapshot (066)
+    A job's priority is written by a snapshot only. Exact: always up to date.
+defers_cleanup (055-063)
+    A job without PodGroup and tasks goes later, with retries. Exact: at once.
+applies_stale (074)
+    An older resourceVersion of the same object is applied. Exact: a watch's MODIFIED below the held one is ignored.
+ignores_unbound (030, 117)
+    An update without nodeName is ignored while the task is allocated, even one that ends or deletes the pod. Exact:
+    that one is applied.
 
 Bugs of the bind flow (a bind error handler that is never called, Binding tasks dropped by a snapshot in map order,
 messages read as formats, an eviction that reports an error) are no state of this fold.

@@ -44,6 +44,7 @@ def observe_node(cache: Cache, node: Node, position: int) -> None:
     info = cache.nodes.get(name)
     if info is not None:
         info.position = position
+        cache.touched.nodes[name] = True
 
 
 def forget_node(cache: Cache, node: Node) -> bool:
@@ -83,7 +84,7 @@ def observe_numatopology(cache: Cache, topology: Numatopology) -> None:
     name = topology.metadata.name
     if name not in cache.nodes and cache.policy.keeps_placeholders:
         cache.nodes[name] = NodeInfo(name)
-        cache.touched.nodes[name] = None
+        cache.touched.nodes[name] = True
 
 
 def sync(cache: Cache, name: str) -> bool:
@@ -110,7 +111,7 @@ def sync_node(cache: Cache, name: str) -> None:
         return
     csi = _attach_limits(cache.csi_nodes.get(name))
     info = cache.nodes.get(name)
-    cache.touched.nodes[name] = None
+    cache.touched.nodes[name] = True
     if info is None:
         info = cache.nodes[name] = NodeInfo(name)
         _set_books(cache, info, node, csi)
@@ -134,7 +135,7 @@ def remove_node(cache: Cache, name: str) -> None:
     if info is None:
         raise NodeUnknown(f"node <{name}> does not exist")
     _drop_images(cache, info)
-    cache.touched.nodes[name] = None
+    cache.touched.nodes[name] = True
     if cache.policy.forgets_tasks or not info.tasks:
         for key in info.tasks:
             cache.touched.node_tasks[name, key] = None

@@ -46,9 +46,8 @@ def observe_pod(cache: Cache, pod: Pod, position: int, *, watched: bool = False)
     ref = pod_ref(cache, pod, position)
     key = f"{ref.namespace}/{ref.name}"
     old = cache.pods.get(key)
-    if watched and old is not None and not cache.policy.applies_stale and old.uid == ref.uid:
-        if 0 < ref.version < old.version:
-            return False
+    if watched and old is not None and not cache.policy.applies_stale and _older(ref, old):
+        return False
     store_pod(cache, key, old, ref)
     now = responsible(cache, ref)
     if old is not None and responsible(cache, old):
@@ -60,6 +59,10 @@ def observe_pod(cache: Cache, pod: Pod, position: int, *, watched: bool = False)
     if now:
         add_pod(cache, pod, ref)
     return now
+
+
+def _older(ref: PodRef, held: PodRef) -> bool:
+    return ref.uid == held.uid and 0 < ref.version < held.version
 
 
 def forget_pod(cache: Cache, pod: Pod, position: int, *, inferred: bool = False) -> bool:
@@ -85,7 +88,7 @@ def forget_missing_pod(cache: Cache, key: str) -> None:
 
 def store_pod(cache: Cache, key: str, old: PodRef | None, new: PodRef | None) -> None:
     """Put a pod into the store, or take it out, and keep the index of who uses which claim."""
-    cache.touched.pods[key] = None
+    cache.touched.pods.setdefault(key, old)
     if new is None:
         cache.pods.pop(key, None)
     else:
@@ -153,7 +156,7 @@ def place_task(cache: Cache, task: TaskInfo) -> None:
     node = cache.nodes.get(task.node_name)
     if node is None:
         node = cache.nodes[task.node_name] = NodeInfo(task.node_name)
-        cache.touched.nodes[node.name] = None
+        cache.touched.nodes[node.name] = True
     if task.status in _TERMINATED:
         return
     key = f"{task.namespace}/{task.name}"
@@ -238,8 +241,8 @@ def refresh_task(cache: Cache, old: PodRef, pod: Pod, ref: PodRef) -> bool:
         fresh.resreq = task.resreq
         if status == _RELEASING and node.node is not None:
             node.releasing.add(fresh.resreq)
-            cache.touched.nodes[node.name] = None
-        node.tasks[key] = fresh.__copy__()
+            cache.touched.nodes.setdefault(node.name, False)
+        node.tasks[key] = fresh.clone()
         cache.touched.node_tasks[node.name, key] = None
     fresh.resreq = task.resreq
     _swap(cache, job, task, fresh)
@@ -307,7 +310,7 @@ def tasks_of(cache: Cache, key: str, ref: PodRef) -> list[TaskInfo]:
 
 
 def _replace_request(cache: Cache, task: TaskInfo, resource: Resource) -> None:
-    fresh = task.__copy__()
+    fresh = task.clone()
     fresh.resreq = resource
     fresh.best_effort = resource.is_empty()
     delete_task(cache, task)

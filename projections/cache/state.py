@@ -24,7 +24,6 @@ from volcano.objects.scheduling import (
     PriorityClass,
     Queue,
     StorageClass,
-    VolcanoJob,
 )
 from volcano.objects.status import READY_STATUSES
 
@@ -35,8 +34,8 @@ READY, NOT_READY = "Ready", "NotReady"
 
 
 class CacheConfig(msgspec.Struct, frozen=True):
-    """The scheduler's options that the cache reads. `node_selectors` are 'label:value'; `ignored_provisioners` are those
-    whose claims are not counted, besides Volcano's own two."""
+    """The scheduler's options that the cache reads. `node_selectors` are 'label:value'; `ignored_provisioners`' claims
+    are not counted (Volcano always ignores the two that stand here)."""
 
     scheduler_names: tuple[str, ...] = ("volcano",)
     default_queue: str = "default"
@@ -92,6 +91,10 @@ class TaskInfo(msgspec.Struct, gc=False):
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    def clone(self) -> TaskInfo:
+        """A copy that shares the request, which nobody changes in place."""
+        return msgspec.structs.replace(self)
 
 
 class NodeInfo(msgspec.Struct, gc=False):
@@ -178,14 +181,17 @@ class ImageState(msgspec.Struct, gc=False):
 
 
 class Touched:
-    """What changed since the last snapshot: keys, in the order of the first change. Not part of the state."""
+    """What changed since the last snapshot: keys, in the order of the first change. Not part of the state.
+
+    `pods` keeps the store's entry as the last snapshot had it, None for a pod that it had not; `nodes` says whether
+    more than the sums changed; `rest` whether any of the small things did (retry queues, node_list, defaults)."""
 
     __slots__ = ("job_tasks", "jobs", "node_tasks", "nodes", "objects", "pods", "rest")
 
     def __init__(self) -> None:
-        self.pods: dict[str, None] = {}
+        self.pods: dict[str, PodRef | None] = {}
         self.jobs: dict[str, None] = {}
-        self.nodes: dict[str, None] = {}
+        self.nodes: dict[str, bool] = {}
         self.job_tasks: dict[tuple[str, str], None] = {}
         self.node_tasks: dict[tuple[str, str], None] = {}
         self.objects: dict[tuple[str, str], None] = {}
@@ -223,7 +229,6 @@ class Cache:
         self.storage_capacities: dict[str, CSIStorageCapacity] = {}
         self.csi_nodes: dict[str, CSINode] = {}
         self.numatopologies: dict[str, Numatopology] = {}
-        self.volcano_jobs: dict[str, VolcanoJob] = {}
         self.positions: dict[tuple[str, str], int] = {}
         self.pending_cleanup: dict[str, int] = {}
         self.pending_resync: dict[str, int] = {}

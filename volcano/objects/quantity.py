@@ -119,13 +119,13 @@ def _nano(unscaled: int, places: int, base: int, exponent: int) -> tuple[int, in
     if unscaled == 0:
         return 0, _NANO
     shift = places + _NANO
-    if shift > len(str(unscaled)) + 1:
+    if shift > _HUGE * 2 or 10**shift > unscaled:
         return 1, _NANO
     if shift > 0:
-        return -(-unscaled // 10**shift), _NANO
-    if -shift > _HUGE * 4:
+        return -(-unscaled // _power(shift)), _NANO
+    if -shift > _HUGE:
         return unscaled, -places
-    return unscaled * 10**-shift, _NANO
+    return unscaled * _power(-shift), _NANO
 
 
 def _wrap(value: int) -> int:
@@ -147,11 +147,17 @@ def _scaled(parsed: ParsedQuantity, scale: int) -> int:
         return _wrap(mantissa * 10**shift)
     if shift > _HUGE or not -(2**63) <= mantissa * 10**shift <= INT64_MAX:
         return 0
-    return mantissa * 10**shift
+    return mantissa * _power(shift)
+
+
+def _power(exponent: int) -> int:
+    """10**exponent; beyond any quantity's digits a larger one makes no difference as a divisor."""
+    power: int = 10 ** min(exponent, _HUGE * 2)
+    return power
 
 
 def _scaled_down(mantissa: int, places: int, big: bool) -> int:
-    divisor = 10 ** min(places, _HUGE * 2)
+    divisor = _power(places)
     if not big:
         away = -(-abs(mantissa) // divisor)
         return -away if mantissa < 0 else away
@@ -197,8 +203,8 @@ def exact_value(quantity: Quantity, scale: int = 0) -> int:
         limit = INT64_MAX * 10**3
         return 0 if parsed.mantissa == 0 else limit if parsed.mantissa > 0 else -limit
     if shift >= 0:
-        return parsed.mantissa * 10**shift
-    divisor = 10 ** min(-shift, _HUGE * 2)
+        return parsed.mantissa * _power(shift)
+    divisor = _power(-shift)
     away = -(-abs(parsed.mantissa) // divisor)
     return -away if parsed.mantissa < 0 else away
 

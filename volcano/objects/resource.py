@@ -154,6 +154,12 @@ def is_scalar_name(name: str) -> bool:
     return _is_qualified(f"requests.{name}")
 
 
+@lru_cache(maxsize=4096)
+def is_counted(name: str) -> bool:
+    """A name that a Resource keeps among its scalars, `pods` apart."""
+    return name == "ephemeral-storage" or (is_scalar_name(name) and not name.startswith("count/"))
+
+
 def _is_qualified(name: str) -> bool:
     prefix, _, rest = name.partition("/")
     return (
@@ -184,9 +190,8 @@ def new_resource(amounts: ResourceMap | None, *, exact: bool = False) -> Resourc
             number = quantities.value(amount)
             resource.max_task_num += number
             resource.add_scalar(name, float(number))
-        elif name == "ephemeral-storage" or is_scalar_name(name):
-            if not name.startswith("count/"):
-                resource.add_scalar(name, float(quantities.milli_value(amount)))
+        elif is_counted(name):
+            resource.add_scalar(name, float(quantities.milli_value(amount)))
     return resource
 
 
@@ -201,9 +206,8 @@ def _new_exact(amounts: Mapping[str, str | int | float]) -> Resource:
             number = quantities.exact_value(amount)
             resource.max_task_num += number
             resource.add_scalar(name, number)
-        elif name == "ephemeral-storage" or is_scalar_name(name):
-            if not name.startswith("count/"):
-                resource.add_scalar(name, quantities.exact_value(amount, -3))
+        elif is_counted(name):
+            resource.add_scalar(name, quantities.exact_value(amount, -3))
     return resource
 
 
@@ -214,6 +218,7 @@ __all__ = [
     "PODS",
     "Resource",
     "ResourceInsufficient",
+    "is_counted",
     "is_scalar_name",
     "new_resource",
 ]

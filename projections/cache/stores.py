@@ -1,0 +1,66 @@
+"""Where each kind's objects lie in the cache, by kind.
+
+Owns this table. Must not know handlers nor snapshots' bytes. Called by `projections.cache.fold` and `.snapshot`.
+Pods are not in it: the cache keeps a PodRef of each. Of VolcanoJobs it keeps positions only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from projections.cache.state import Cache, JobInfo
+
+ATTRIBUTES: dict[str, str] = {
+    "Node": "node_objects",
+    "CSINode": "csi_nodes",
+    "Queue": "queues",
+    "PriorityClass": "priority_classes",
+    "ResourceQuota": "quotas",
+    "PersistentVolumeClaim": "claims",
+    "PersistentVolume": "volumes",
+    "StorageClass": "storage_classes",
+    "CSIStorageCapacity": "storage_capacities",
+    "Numatopology": "numatopologies",
+}
+"""Our kind name to the attribute of Cache; PodGroups lie in their jobs."""
+
+
+def held(cache: Cache, kind: str, key: str) -> Any:
+    """The object that the cache holds, None when it holds none."""
+    if kind == "PodGroup":
+        job = cache.jobs.get(key)
+        return job.pod_group if job is not None else None
+    attribute = ATTRIBUTES.get(kind)
+    return getattr(cache, attribute).get(key) if attribute is not None else None
+
+
+def keys(cache: Cache, kind: str) -> list[str]:
+    """The keys of all objects held of a kind, pods included."""
+    if kind == "Pod":
+        return list(cache.pods)
+    if kind == "PodGroup":
+        return [key for key, job in cache.jobs.items() if job.pod_group is not None]
+    attribute = ATTRIBUTES.get(kind)
+    return list(getattr(cache, attribute)) if attribute is not None else []
+
+
+def put(cache: Cache, kind: str, key: str, obj: Any) -> None:
+    """Set or, with None, take away an object without any consequence; for the loader of snapshots."""
+    if kind == "PodGroup":
+        job = cache.jobs.get(key)
+        if job is None and obj is not None:
+            job = cache.jobs[key] = JobInfo(key)
+        if job is not None:
+            job.pod_group = obj
+        return
+    attribute = ATTRIBUTES.get(kind)
+    if attribute is None:
+        return
+    store: dict[str, Any] = getattr(cache, attribute)
+    if obj is None:
+        store.pop(key, None)
+    else:
+        store[key] = obj
+
+
+__all__ = ["ATTRIBUTES", "held", "keys", "put"]
