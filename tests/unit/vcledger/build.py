@@ -102,28 +102,26 @@ def life(cluster: str = "c") -> list[NewEvent]:
     ]
 
 
-def churn(count: int, cluster: str = "c", *, nodes: int = 5) -> list[NewEvent]:
-    """`count` events of pods that come, run, change and go on a few nodes, with a PodGroup; every run is the same."""
+def churn(count: int, cluster: str = "c", *, nodes: int = 5, live: int = 12) -> list[NewEvent]:
+    """`count` events of pods that come, run, end and go on a few nodes, about `live` of them at once, in one PodGroup;
+    names come back with new UIDs. Every call gives the same."""
     events = [seen("ADDED", node(f"n{i}", i + 1, cpu="64"), i * 0.001, cluster) for i in range(nodes)]
     events.append(seen("ADDED", pod_group("g", nodes + 1, min_member=2), nodes * 0.001, cluster))
-    version = nodes + 1
+
+    def tell(change: str, step: int, **fields: str) -> None:
+        version = len(events) + 1
+        thing = pod(f"p{step % (live + 3)}", version, uid=f"p{step}-u", **fields)
+        events.append(seen(change, thing, len(events) * 0.001, cluster))
+
     step = 0
     while len(events) < count:
-        name, uid, on = f"p{step % 40}", f"p{step}-u", f"n{step * 7 % nodes}"
-        steps = [
-            ("ADDED", {}),
-            ("MODIFIED", {"node_name": on, "phase": "Running"}),
-            ("MODIFIED", {"node_name": on, "phase": "Running" if step % 3 else "Succeeded"}),
-            *([("DELETED", {"node_name": on, "phase": "Running"})] if step % 2 else []),
-        ]
-        for change, fields in steps:
-            version += 1
-            events.append(
-                seen(change, pod(name, version, uid=uid, **fields), len(events) * 0.001, cluster)  # type: ignore[arg-type]
-            )
-        if not step % 2:
-            version += 1
-            events.append(seen("DELETED", pod(name, version, uid=uid), len(events) * 0.001, cluster))
+        on = f"n{step * 7 % nodes}"
+        tell("ADDED", step)
+        tell("MODIFIED", step, node_name=on, phase="Running")
+        if step >= 5 and step % 3 == 0:
+            tell("MODIFIED", step - 5, node_name=f"n{(step - 5) * 7 % nodes}", phase="Succeeded")
+        if step >= live:
+            tell("DELETED", step - live, node_name=f"n{(step - live) * 7 % nodes}", phase="Running")
         step += 1
     return events[:count]
 

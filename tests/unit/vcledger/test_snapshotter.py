@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -60,7 +61,7 @@ def test_state_at_any_position_is_that_of_a_rebuild(ledger: Ledger) -> None:
 @given(st.lists(st.integers(0, 330), max_size=5), st.integers(1, 60), st.integers(1, 4))
 def test_stopping_anywhere_gives_the_same_snapshots_and_states(stops: list[int], every: int, chain: int) -> None:
     policy = Policy(whole_every=every * chain, changes_every=every)
-    with Ledger.open("sqlite://", create=True) as ledger:
+    with TemporaryDirectory() as folder, Ledger.open(f"{folder}/ledger.db", create=True) as ledger:
         build.append(ledger.store, build.churn(330))
         projection = cache_projection()
         for stop in sorted(stops):
