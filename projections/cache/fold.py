@@ -3,8 +3,8 @@
 Owns the dispatch by kind, the order of what happens around an observation, and the clock of the retry queues. Must not
 know the log nor any handler's inside. Called by `projections.cache.projection` and by the vector runner.
 
-The real cache's clean-up and resync queues run on timers beside its informers. Here time is data: a request that has
-waited for `RETRY_SECONDS` of observed time is tried before the next event, so a replay gives the same state always.
+The real cache's clean-up and resync queues run on timers beside its informers. Here time is data: a request that is due
+by observed time is tried before the next event, so a replay gives the same state always.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from projections.cache import jobs, nodes, pods, queues, stores
 from projections.cache.actions import resync_from_store
+from projections.cache.retries import set_next_due, try_again
 from projections.cache.state import Cache
 from projections.cache.tasks import pod_ref
 from volcano.events.base import Recorded
@@ -21,10 +22,7 @@ from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModifie
 from volcano.objects.quantity import QuantityInvalid
 from volcano.objects.resource import ResourceInsufficient
 
-RETRY_SECONDS = 0.005
-"""The base delay of Volcano's rate-limited queues."""
-
-_RETRY_MICROSECONDS = int(RETRY_SECONDS * 1_000_000)
+_CHANGES = frozenset({ObjectAdded, ObjectModified, ObjectDeleted})
 _INFERRED = 1
 """`Recorded.known` of an observation that a relist or an audit line implies."""
 
@@ -186,23 +184,20 @@ def deliver_to_handler(cache: Cache, change: str, delivery: Delivery, position: 
 # --- time ---------------------------------------------------------------------------------------------------------
 
 
-def tick(cache: Cache, observed_at: int) -> None:
-    """Try what has waited long enough: clean-ups, then resyncs. Times in microseconds."""
-    due = observed_at - _RETRY_MICROSECONDS
-    if cache.pending_cleanup:
-        for key in [key for key, since in cache.pending_cleanup.items() if since <= due]:
-            if jobs.clean_up(cache, key):
-                del cache.pending_cleanup[key]
-            else:
-                cache.pending_cleanup[key] = observed_at
-            cache.touched.rest = True
-    if cache.pending_resync:
-        for key in [key for key, since in cache.pending_resync.items() if since <= due]:
-            if resync_from_store(cache, key):
-                del cache.pending_resync[key]
-            else:
-                cache.pending_resync[key] = observed_at
-            cache.touched.rest = True
+def tick(cache: Cache) -> None:
+    """Try what is due at `cache.now`: clean-ups, then resyncs."""
+    for key in [key for key, retry in cache.pending_cleanup.items() if retry.due <= cache.now]:
+        if jobs.clean_up(cache, key):
+            del cache.pending_cleanup[key]
+        else:
+            try_again(cache, cache.pending_cleanup, key)
+    for key in [key for key, retry in cache.pending_resync.items() if retry.due <= cache.now]:
+        if resync_from_store(cache, key):
+            del cache.pending_resync[key]
+        else:
+            try_again(cache, cache.pending_resync, key)
+    set_next_due(cache)
+    cache.touched.rest = True
 
 
 def evolve(cache: Cache, recorded: Recorded) -> Cache:
@@ -211,35 +206,33 @@ def evolve(cache: Cache, recorded: Recorded) -> Cache:
     An object that the API server would have refused leaves the state as it was and is noted in `refused`; where the
     real cache would have panicked, what is left behind stays and the position is noted in `panics`.
     """
-    event = recorded.event
+    event: Any = recorded.event
     change = type(event)
-    if change is ObjectModified:
-        delivery = Delivery(recorded.kind, event.object, watched=recorded.known != _INFERRED)  # type: ignore[attr-defined]
-    elif change is ObjectAdded:
-        delivery = Delivery(recorded.kind, event.object)  # type: ignore[attr-defined]
-    elif change is ObjectDeleted:
-        delivery = Delivery(recorded.kind, event.object, gone=True, inferred=recorded.known == _INFERRED)  # type: ignore[attr-defined]
-    else:
-        return cache
-    if recorded.late:
+    if change not in _CHANGES or recorded.late:
         return cache
     cache.now = recorded.observed_at
-    if cache.pending_cleanup or cache.pending_resync:
-        tick(cache, recorded.observed_at)
+    if cache.next_due <= recorded.observed_at:
+        tick(cache)
+    position, gone, inferred = recorded.position, change is ObjectDeleted, recorded.known == _INFERRED
+    watched = change is ObjectModified and not inferred
     try:
-        observe(cache, delivery, recorded.position)
+        if recorded.kind != "Pod":
+            observe(cache, Delivery(recorded.kind, event.object, gone, watched, inferred), position)
+        elif gone:
+            pods.forget_pod(cache, event.object, position, inferred=inferred)
+        else:
+            pods.observe_pod(cache, event.object, position, watched=watched)
     except QuantityInvalid as refusal:
-        cache.refused[recorded.position] = str(refusal)
+        cache.refused[position] = str(refusal)
     except ResourceInsufficient:
-        cache.panics.append(recorded.position)
+        cache.panics.append(position)
         cache.touched.rest = True
-    cache.position = recorded.position
+    cache.position = position
     return cache
 
 
 __all__ = [
     "CACHE_KINDS",
-    "RETRY_SECONDS",
     "Delivery",
     "deliver_to_handler",
     "evolve",

@@ -8,6 +8,7 @@ Source: Volcano's SetPodGroup, UnsetPodGroup, deleteJob, processCleanupJob (vect
 from __future__ import annotations
 
 from projections.cache.parsing import parse_bool, parse_duration_seconds
+from projections.cache.retries import put_off
 from projections.cache.state import Cache, JobInfo
 from projections.cache.tasks import PREEMPTABLE_KEY, revocable_zone
 from volcano.objects.scheduling import PodGroup
@@ -98,8 +99,7 @@ def priority_of(cache: Cache, job: JobInfo) -> int:
 def queue_cleanup(cache: Cache, job: JobInfo) -> None:
     """Volcano's deleteJob: ask for the clean-up; `exact` does it where it can be done."""
     if cache.policy.defers_cleanup:
-        cache.pending_cleanup.setdefault(job.uid, cache.now)
-        cache.touched.rest = True
+        put_off(cache, cache.pending_cleanup, job.uid)
     elif job.terminated:
         drop_job(cache, job.uid)
 

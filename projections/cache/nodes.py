@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from projections.cache.accounting import count_on_node
 from projections.cache.parsing import parse_bool, parse_float
+from projections.cache.retries import put_off
 from projections.cache.state import NOT_READY, READY, Cache, ImageState, NodeInfo
 from projections.cache.tasks import REVOCABLE_ZONE_KEY
 from projections.cache.volumes import attach_limit_name
@@ -95,8 +96,7 @@ def sync(cache: Cache, name: str) -> bool:
     except NodeUnknown:
         cache.synced = False
         if cache.policy.retries_unknown_node:
-            cache.pending_node_sync.setdefault(name, cache.now)
-            cache.touched.rest = True
+            put_off(cache, cache.pending_node_sync, name)
         return False
     return True
 

@@ -18,6 +18,7 @@ from projections.cache.accounting import (
     unindex,
 )
 from projections.cache.jobs import queue_cleanup
+from projections.cache.retries import put_off
 from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef, TaskInfo
 from projections.cache.tasks import new_task, pod_ref
 from projections.cache.volumes import ClaimMissing, claim_key, with_volumes
@@ -129,8 +130,7 @@ def count_volumes(cache: Cache, task: TaskInfo, ref: PodRef) -> None:
 
 def queue_resync(cache: Cache, task: TaskInfo) -> None:
     """Ask for the task to be read again; the key is Volcano's, '<job>/<uid>'."""
-    cache.pending_resync.setdefault(f"{task.job}/{task.uid}", cache.now)
-    cache.touched.rest = True
+    put_off(cache, cache.pending_resync, f"{task.job}/{task.uid}")
 
 
 def add_task(cache: Cache, task: TaskInfo) -> None:

@@ -16,7 +16,8 @@ import msgspec
 from projections.cache import stores
 from projections.cache.nodes import node_resource
 from projections.cache.pods import responsible, store_pod
-from projections.cache.state import Cache, ImageState, JobInfo, NodeInfo, PodRef, TaskInfo, Touched
+from projections.cache.retries import set_next_due
+from projections.cache.state import Cache, ImageState, JobInfo, NodeInfo, PodRef, Retry, TaskInfo, Touched
 from volcano.objects.kinds import BY_NAME
 from volcano.objects.resource import Resource
 from volcano.objects.status import TERMINATED_STATUSES, task_status
@@ -475,7 +476,10 @@ class _Reader:
             return
         cache.default_priority_class, cache.default_priority = small[0], small[1]
         cache.namespaces = dict.fromkeys(small[2])
-        cache.pending_cleanup, cache.pending_resync, cache.pending_node_sync = small[3], small[4], small[5]
+        cache.pending_cleanup, cache.pending_resync, cache.pending_node_sync = (
+            {key: Retry(*retry) for key, retry in queue.items()} for queue in small[3:6]
+        )
+        set_next_due(cache)
         cache.panics, cache.node_list = small[6], small[7]
 
     def drop(self, key: str, keep: bool = False) -> None:

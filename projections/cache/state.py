@@ -9,7 +9,7 @@ namespaced, else the name; tasks of a job are keyed by pod UID, tasks of a node 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -198,12 +198,23 @@ class Touched:
         self.rest = False
 
 
+class Retry(NamedTuple):
+    """A request in one of the real cache's rate-limited queues: when it is tried next, in microseconds of observed
+    time, and how often it has been put off."""
+
+    due: int
+    attempts: int
+
+
+NEVER = 2**63
+
+
 class Cache:
     """The state of the fold for one cluster under one model.
 
     `positions` says at which log position each object but a pod was last observed, by (kind, key); a pod's is in its
     PodRef. `panics` are positions at which the real cache would have panicked (015), `refused` those of observations
-    that were refused, with the reason.
+    that were refused, with the reason. `next_due` is the earliest time at which a clean-up or resync is due.
     """
 
     def __init__(self, model: str | Model = DEFAULT_MODEL, config: CacheConfig | None = None) -> None:
@@ -230,9 +241,10 @@ class Cache:
         self.csi_nodes: dict[str, CSINode] = {}
         self.numatopologies: dict[str, Numatopology] = {}
         self.positions: dict[tuple[str, str], int] = {}
-        self.pending_cleanup: dict[str, int] = {}
-        self.pending_resync: dict[str, int] = {}
-        self.pending_node_sync: dict[str, int] = {}
+        self.pending_cleanup: dict[str, Retry] = {}
+        self.pending_resync: dict[str, Retry] = {}
+        self.pending_node_sync: dict[str, Retry] = {}
+        self.next_due = NEVER
         self.bind_flow: list[Any] = []
         self.panics: list[int] = []
         self.refused: dict[int, str] = {}
@@ -258,6 +270,7 @@ __all__ = [
     "HAS_ANTI_AFFINITY",
     "HAS_HOST_PORTS",
     "HAS_SPREAD",
+    "NEVER",
     "NOT_READY",
     "READY",
     "Cache",
@@ -266,6 +279,7 @@ __all__ = [
     "JobInfo",
     "NodeInfo",
     "PodRef",
+    "Retry",
     "TaskInfo",
     "Touched",
 ]

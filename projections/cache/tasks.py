@@ -36,6 +36,7 @@ OWN_CLAIM = "="
 """Before the name of a claim that is made for the pod itself (a generic ephemeral volume)."""
 
 _REQUESTS_MAX = 100_000
+_NONE: dict[str, str] = {}
 
 
 def pod_request(cache: Cache, spec: PodSpec) -> Resource:
@@ -148,8 +149,9 @@ def pod_ref(cache: Cache, pod: Pod, position: int) -> PodRef:
 def new_task(pod: Pod, ref: PodRef) -> TaskInfo:
     """The task of a pod, volumes not yet counted."""
     meta, spec = pod.metadata, pod.spec
-    annotations, labels = meta.annotations or {}, meta.labels or {}
+    annotations, labels = meta.annotations or _NONE, meta.labels or _NONE
     preemptable = annotations.get(PREEMPTABLE_KEY)
+    zone = revocable_zone(annotations) if preemptable is not None or REVOCABLE_ZONE_KEY in annotations else ""
     if preemptable is None:
         preemptable = labels.get(PREEMPTABLE_KEY)
     priority = 1 if spec.priority is None else spec.priority
@@ -170,7 +172,7 @@ def new_task(pod: Pod, ref: PodRef) -> TaskInfo:
         ref.request.is_empty(),
         bool(init) and _has_sidecar(init),
         ref.gated,
-        revocable_zone(annotations),
+        zone,
         ref.request,
     )
 
