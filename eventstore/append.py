@@ -14,7 +14,6 @@ import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select
 
@@ -29,13 +28,9 @@ from eventstore.words import Head, Words, check_text
 PAYLOAD_BYTES_MAX = 256 * 1024 * 1024
 
 
-class Accepted(NamedTuple):
-    """An event that the log does not have yet, where it will stand, and its stream's head."""
-
-    position: int
-    late: bool
-    head: Head
-    event: NewEvent
+Accepted = tuple[int, bool, Head, NewEvent]
+"""An event that the log does not have yet: position, late, its stream's head, and itself. A plain tuple, because one is
+made for every event."""
 
 
 class Appender:
@@ -83,7 +78,7 @@ class Appender:
         positions, accepted = self._accept(connection, batch)
         if accepted:
             self._store(connection, accepted)
-        late = sum(one.late for one in accepted)
+        late = sum(late for _, late, _, _ in accepted)
         result = AppendResult(positions, len(accepted), len(positions) - len(accepted), late)
         if token is not None:
             remember_result(connection, token, self._batch_id if accepted else None, result)
@@ -129,7 +124,7 @@ class Appender:
             cluster = head.cluster
             observed_at = event.observed_at
             late = bool(event.late) or (cluster.high_water is not None and observed_at < cluster.high_water)
-            accepted.append(Accepted(position, late, head, event))
+            accepted.append((position, late, head, event))
             head.version += 1
             if revision is not None and (head.resource_version_max is None or revision > head.resource_version_max):
                 head.resource_version_max = revision
@@ -164,11 +159,11 @@ class Appender:
 
     def _store(self, connection: Connection, accepted: list[Accepted]) -> None:
         """Writes the rows of a batch, its dictionary if one was trained, its heads, its marks and its link."""
-        payloads = [payload_of(one.event) for one in accepted]
+        payloads = [payload_of(event) for _, _, _, event in accepted]
         self._train(connection, accepted, payloads)
         stored = self._codec.compress(payloads)
         rows, body = self._rows(connection, accepted, stored)
-        batch_id, first = self._batch_id + 1, accepted[0].position
+        batch_id, first = self._batch_id + 1, accepted[0][0]
         size, stored_size = sum(map(len, payloads)), sum(len(data) for _, data in stored)
         dictionary_id, appended_at = self._codec.active, self._clock()
         dictionary_hash = GENESIS if dictionary_id is None else self._dictionary_hash
@@ -176,7 +171,7 @@ class Appender:
             self._hash, batch_id, first, len(rows), appended_at, size, stored_size, dictionary_id, dictionary_hash, body
         )
         self._backend.insert_events(connection, rows)
-        heads = {one.head.id: one.head for one in accepted}
+        heads = {head.id: head for _, _, head, _ in accepted}
         self._backend.put_heads(connection, [head.row() for head in heads.values()])
         self._words.save_marks(connection, batch_id)
         connection.execute(
@@ -191,7 +186,7 @@ class Appender:
                 hash=link,
             )
         )
-        self._position = accepted[-1].position
+        self._position = accepted[-1][0]
         self._backend.appended(connection, self._position)
         self._batch_id, self._hash = batch_id, link
         if dictionary_id is not None and self._watch.fallen_off(len(rows), size, stored_size):
@@ -201,12 +196,12 @@ class Appender:
         self, connection: Connection, accepted: list[Accepted], stored: list[tuple[int | None, bytes]]
     ) -> tuple[list[EventRow], list[bytes]]:
         """Rows for the table, and the batch's canonical bytes."""
-        subjects = self._words.subjects(connection, (one.event.about for one in accepted))
+        subjects = self._words.subjects(connection, (event.about for _, _, _, event in accepted))
         types, rows, body = self._words.types, [], []
         # Versions count up to the head's, which has moved past the whole batch already.
         versions: dict[int, int] = {}
-        for one in accepted:
-            versions[one.head.id] = versions.get(one.head.id, one.head.version + 1) - 1
+        for _, _, head, _ in accepted:
+            versions[head.id] = versions.get(head.id, head.version + 1) - 1
         try:
             for (position, late, head, event), (dictionary_id, data) in zip(accepted, stored, strict=True):
                 _, name, family, observed_at, _, number, known, revision, gone, _, about, causation, cycle = event
@@ -235,7 +230,7 @@ class Appender:
         """Trains a dictionary when the ledger has enough payloads for a first one, or the last one no longer fits."""
         if self._position + len(payloads) < self._train_from or (self._train_from and self._codec.active is not None):
             return
-        pairs = [(one.event.stream.kind, payload) for one, payload in zip(accepted, payloads, strict=True)]
+        pairs = [(event.stream.kind, payload) for (_, _, _, event), payload in zip(accepted, payloads, strict=True)]
         if len(pairs) < coding.SAMPLES_MIN:
             pairs += self._recent(connection, coding.SAMPLES_MAX - len(pairs))
         samples = balanced(pairs, coding.SAMPLES_MAX)
@@ -254,7 +249,7 @@ class Appender:
         self._dictionary_hash = coding.dictionary_hash(made)
         connection.execute(
             insert(schema.dictionaries).values(
-                id=number, trained_at=accepted[0].position, hash=self._dictionary_hash, payload=made
+                id=number, trained_at=accepted[0][0], hash=self._dictionary_hash, payload=made
             )
         )
         self._codec.add(number, made)

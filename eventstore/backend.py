@@ -40,6 +40,10 @@ HeadRow = tuple[int, int, int, int | None, int | None, bool, int]
 Observation = tuple[int, int, bool]
 """stream_id, resource_version, gone: what makes an observation the same"""
 
+Wait = Callable[[int, float, Callable[[], bool]], None]
+"""wait(position, seconds, stop) returns when the log may have got past the position, when the seconds have passed, or
+soon after `stop` says True."""
+
 
 class Backend(Protocol):
     """One database. All methods that take a connection work inside its transaction."""
@@ -79,8 +83,8 @@ class Backend(Protocol):
         """Called inside the append's transaction: tells followers, and whatever else the database needs."""
         ...
 
-    def wait(self, position: int, seconds: float, stop: Callable[[], bool]) -> None:
-        """Returns when the log may have got past the position, when `seconds` have passed, or soon after `stop`."""
+    def waiting(self) -> AbstractContextManager[Wait]:
+        """A way for a follower to wait, which is its own for as long as the context lasts."""
         ...
 
     def delete_events(self, connection: Connection, cut: int) -> int:

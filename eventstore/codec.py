@@ -10,8 +10,9 @@ themselves (they were too small to gain), n a frame made with dictionary n. Dict
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import zstandard
 
@@ -20,6 +21,9 @@ from eventstore.types import LedgerCorrupt
 STORED_AS_IS = 0
 LEVEL = 3
 DICTIONARY_SIZE = 64 * 1024
+THREADED_MIN = 200
+"""From so many payloads on, compression uses several threads. The bytes are the same."""
+THREADS = min(2, os.cpu_count() or 1)
 SAMPLES_MIN = 1_000
 """A ledger that holds fewer payloads than this has no dictionary: it would take more room than it saves."""
 SAMPLES_MAX = 2_000
@@ -62,10 +66,15 @@ class Codec:
 
     def compress(self, payloads: Sequence[bytes]) -> list[tuple[int | None, bytes]]:
         """(dictionary_id, stored bytes) of each payload, in order."""
-        compress, active = self._compressor.compress, self.active
+        active = self.active
+        smalls: Iterable[bytes]
+        if len(payloads) < THREADED_MIN or not all(payloads):
+            smalls = map(self._compressor.compress, payloads)
+        else:
+            made = self._compressor.multi_compress_to_buffer(list(payloads), threads=THREADS)
+            smalls = (made[i].tobytes() for i in range(len(made)))
         stored: list[tuple[int | None, bytes]] = []
-        for payload in payloads:
-            small = compress(payload)
+        for payload, small in zip(payloads, smalls, strict=True):
             stored.append((active, small) if len(small) < len(payload) else (STORED_AS_IS, payload))
         return stored
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import URL, Connection, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from eventstore import schema
 from eventstore.backend import Backend, translated
+from eventstore.postgres import PostgresBackend
 from eventstore.sqlite import SQLiteBackend
 from eventstore.types import EventStoreError, LedgerMissing, LedgerNewer, LedgerOutdated, LedgerUnwritable, NotALedger
 
@@ -36,6 +37,8 @@ def open_backend(db: str, *, create: bool, read_only: bool, upgrade: bool, busy_
         if not url.database or url.database == ":memory:":
             raise NotALedger("a ledger in memory would be lost: give a path")
         return _open_sqlite(Path(url.database), create, read_only, upgrade, busy_timeout_seconds)
+    if backend in ("postgresql", "postgres"):
+        return _open_postgres(url, create, read_only, upgrade, busy_timeout_seconds)
     raise NotALedger(f"{backend} holds no ledgers: give a path, or a postgresql:// URL")
 
 
@@ -53,6 +56,16 @@ def _open_sqlite(path: Path, create: bool, read_only: bool, upgrade: bool, busy_
             _check_file(backend, create and not read_only)
         if not there or path.stat().st_size == 0:
             _prepare_file(backend)
+        bring_up(backend, create=create and not read_only, upgrade=upgrade and not read_only)
+    except BaseException:
+        backend.close()
+        raise
+    return backend
+
+
+def _open_postgres(url: URL, create: bool, read_only: bool, upgrade: bool, busy_timeout_seconds: float) -> Backend:
+    backend = PostgresBackend(url, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only)
+    try:
         bring_up(backend, create=create and not read_only, upgrade=upgrade and not read_only)
     except BaseException:
         backend.close()

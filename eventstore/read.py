@@ -75,7 +75,7 @@ class Reader:
         self, wanted: Filter, *, after: int, to: int | None, reverse: bool, limit: int | None, batch: int
     ) -> Iterator[StoredEvent]:
         left = limit
-        for some in self._pages(wanted, after, to, reverse, batch):
+        for some in self.pages(wanted, after, to, reverse, batch):
             if left is not None:
                 some = some[:left]
                 left -= len(some)
@@ -83,7 +83,7 @@ class Reader:
             if left == 0:
                 return
 
-    def _pages(
+    def pages(
         self, wanted: Filter, after: int, to: int | None, reverse: bool, batch: int
     ) -> Iterator[list[StoredEvent]]:
         with translated(self._backend), self._backend.reading() as connection:
@@ -105,9 +105,9 @@ class Reader:
         if wanted.late is not False or not isinstance(wanted.cluster, str):
             return after, end
         if wanted.observed_from is not None:
-            after = max(after, self._position_at(connection, wanted.cluster, wanted.observed_from - 1))
+            after = max(after, self.position_within(connection, wanted.cluster, wanted.observed_from - 1))
         if wanted.observed_to is not None:
-            end = min(end, self._position_at(connection, wanted.cluster, wanted.observed_to))
+            end = min(end, self.position_within(connection, wanted.cluster, wanted.observed_to))
         return after, end
 
     def _indexed(self, connection: Connection, wanted: Filter, after: int, end: int) -> list[int] | None:
@@ -324,9 +324,9 @@ class Reader:
             names = (
                 [cluster] if cluster is not None else connection.execute(select(schema.clusters.c.name)).scalars().all()
             )
-            return max((self._position_at(connection, name, observed_at) for name in names), default=0)
+            return max((self.position_within(connection, name, observed_at) for name in names), default=0)
 
-    def _position_at(self, connection: Connection, cluster: str, observed_at: int) -> int:
+    def position_within(self, connection: Connection, cluster: str, observed_at: int) -> int:
         """Binary search over the cluster's marks, one a batch, then a look into the one batch that spans the time."""
         c, m = schema.clusters.c, schema.batch_marks.c
         id_ = connection.execute(select(c.id).where(c.name == cluster)).scalar_one_or_none()
@@ -379,7 +379,9 @@ class Reader:
 
 
 def listed(values: Scalars) -> list[str]:
-    return [values] if isinstance(values, str) else list(values or ())
+    """A filter's words as a list, without those that no ledger can hold: the databases would stumble over them."""
+    words = [values] if isinstance(values, str) else list(values or ())
+    return [word for word in words if "\0" not in word and not any("\ud800" <= char <= "\udfff" for char in word)]
 
 
 def head_position(connection: Connection) -> int:

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from eventstore.backend import EVENT_COLUMNS, EventRow, HeadRow, Observation, StreamRow, chunks
+from eventstore.backend import EVENT_COLUMNS, EventRow, HeadRow, Observation, StreamRow, Wait, chunks
 from eventstore.types import (
     EventStoreError,
     LedgerBusy,
@@ -131,10 +131,9 @@ class SQLiteBackend:
     def appended(self, connection: Connection, position: int) -> None:
         """Nothing to do: followers of a file poll."""
 
-    def wait(self, position: int, seconds: float, stop: Callable[[], bool]) -> None:
-        until = time.monotonic() + seconds
-        while not stop() and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, 0.1))
+    @contextmanager
+    def waiting(self) -> Iterator[Wait]:
+        yield _sleep
 
     def delete_events(self, connection: Connection, cut: int) -> int:
         return connection.exec_driver_sql(
@@ -163,6 +162,12 @@ class SQLiteBackend:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+def _sleep(position: int, seconds: float, stop: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while not stop() and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, 0.1))
 
 
 def _begin(connection: Connection) -> None:

@@ -12,9 +12,26 @@ from types import TracebackType
 
 from eventstore.append import Appender
 from eventstore.backend import Backend
+from eventstore.follow import follow
 from eventstore.opening import open_backend
 from eventstore.read import Filter, RawEvent, Reader, Scalars
-from eventstore.types import AppendResult, NewEvent, StoredEvent, StreamHead, StreamId
+from eventstore.retention import prune
+from eventstore.snapshots import Snapshots
+from eventstore.stats import stats
+from eventstore.types import (
+    AppendResult,
+    NewEvent,
+    PruneReport,
+    Snapshot,
+    SnapshotInfo,
+    StoredEvent,
+    StoreStats,
+    StreamHead,
+    StreamId,
+    VerifyReport,
+)
+from eventstore.upcast import Upcasters
+from eventstore.verify import verify
 
 
 def now_microseconds() -> int:
@@ -51,8 +68,10 @@ class EventStore:
 
     def __init__(self, backend: Backend, clock: Callable[[], int] = now_microseconds) -> None:
         self.backend = backend
+        self._clock = clock
         self._reader = Reader(backend)
         self._appender = Appender(backend, clock)
+        self._snapshots = Snapshots(backend, clock)
 
     def close(self) -> None:
         self.backend.close()
@@ -102,11 +121,14 @@ class EventStore:
         reverse: bool = False,
         limit: int | None = None,
         batch: int = 2000,
+        upcasters: Upcasters | None = None,
     ) -> Iterator[StoredEvent]:
         """Events after a position and up to another, by filters that must all hold. Streams: memory stays bounded by
-        `batch`. `late` None gives both, False leaves late ones out, True gives only them."""
+        `batch`. `late` None gives both, False leaves late ones out, True gives only them. Names of types are the
+        stored ones; upcasters are applied to what the filters let through."""
         wanted = Filter(cluster, kinds, types, families, namespace, name, uid, about, observed_from, observed_to, late)
-        return self._reader.read(wanted, after=after, to=to, reverse=reverse, limit=limit, batch=batch)
+        found = self._reader.read(wanted, after=after, to=to, reverse=reverse, limit=limit, batch=batch)
+        return found if upcasters is None else map(upcasters.event, found)
 
     def read_raw(
         self,
@@ -153,3 +175,77 @@ class EventStore:
         """Position of the last event that is not late and was observed at or before a time; 0 when there is none.
         Without a cluster: the highest of all clusters' positions."""
         return self._reader.position_at(observed_at, cluster)
+
+    def follow(
+        self,
+        after: int,
+        *,
+        stop: Callable[[], bool],
+        poll_seconds: float = 0.5,
+        cluster: Scalars = None,
+        kinds: Scalars = None,
+        types: Scalars = None,
+        families: Scalars = None,
+        namespace: Scalars = None,
+        name: Scalars = None,
+        uid: Scalars = None,
+        about: Scalars = None,
+        late: bool | None = None,
+        batch: int = 2000,
+    ) -> Iterator[list[StoredEvent]]:
+        """What is there after a position, then what comes, in lists that are never empty, until `stop` says True.
+        Looks each `poll_seconds` on SQLite; on PostgreSQL it is told (LISTEN), and looks no less often than that."""
+        wanted = Filter(cluster, kinds, types, families, namespace, name, uid, about, None, None, late)
+        return follow(self.backend, self._reader, wanted, after, stop, poll_seconds, batch)
+
+    def verify(self, progress: Callable[[int, int], None] | None = None) -> VerifyReport:
+        """Walks the whole ledger and reports each finding; progress(events walked, events in all) is called now and
+        then."""
+        return verify(self.backend, progress)
+
+    def prune(
+        self,
+        *,
+        before_position: int | None = None,
+        before_time: int | None = None,
+        projections: Sequence[tuple[str, int]] | None = None,
+        reclaim: bool = True,
+    ) -> PruneReport:
+        """Drops events below a position, or observed before a time, as far as whole batches and snapshots allow.
+
+        projections  (name, version) of those that must be covered, for each cluster; None: any one snapshot will do
+        reclaim      gives the room back to the disk, which takes as long as writing the rest anew (SQLite)
+
+        What stays, and how it stays verifiable: see `eventstore.retention`. States at positions below `first()` - 1 can
+        no longer be folded. SnapshotMissing when nothing covers the events; LedgerCorrupt, with nothing dropped, when
+        what would go does not verify.
+        """
+        return prune(
+            self.backend,
+            self._reader,
+            self._clock,
+            before_position=before_position,
+            before_time=before_time,
+            projections=projections,
+            reclaim=reclaim,
+        )
+
+    def stats(self) -> StoreStats:
+        """Counts and sizes."""
+        return stats(self.backend)
+
+    def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Saves a projection's state. One that is there already stays as it is. SnapshotMissing when its base is not
+        there."""
+        self._snapshots.save(snapshot)
+
+    def load_snapshots(self, projection: str, version: int, cluster: str, at: int) -> list[Snapshot]:
+        """The chain, whole one first, that ends in the newest snapshot at or before a position; [] when this version of
+        the projection has none. LedgerCorrupt when one of them was changed."""
+        return self._snapshots.load(projection, version, cluster, at)
+
+    def snapshots(
+        self, projection: str | None = None, version: int | None = None, cluster: str | None = None
+    ) -> list[SnapshotInfo]:
+        """All snapshots of these, without their payloads, by position."""
+        return self._snapshots.list(projection, version, cluster)
