@@ -9,7 +9,7 @@ users' code:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from eventstore.types import KNOWN_NAMES, StoredEvent
@@ -19,17 +19,19 @@ from projections.diagnosis.claims import pod_claims, selected_node
 from projections.diagnosis.explain import explain
 from projections.diagnosis.model import Explanation, Said
 from projections.diagnosis.views import ClusterView, GroupView, TaskView, group_name
+from projections.timeline import StoryLine, story
 from vcledger import codec
 from vcledger.at import format_time
 from vcledger.errors import VcledgerError
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
 from vcledger.why_said import OBSERVATIONS, OBSERVATIONS_READ_MAX, events_about, group_conditions, pod_conditions
-from vcledger.why_views import cluster_view, group_view, lone_task, min_resources, task_view
+from vcledger.why_views import cluster_view, group_view, lone_task, min_resources
 from volcano.events.base import Recorded
 from volcano.events.binding import BindFailed, BindSucceeded, PodConditionPatchFailed
 from volcano.events.volume import VolumeBindingFailed, VolumesBound
 from volcano.objects.core import PersistentVolumeClaim, Pod
-from volcano.objects.scheduling import PodGroup, VolcanoJob
+from volcano.objects.meta import ObjectMeta
+from volcano.objects.scheduling import VolcanoJob
 
 ATTEMPT_TYPES = ("BindSucceeded", "BindFailed", "VolumesBound", "VolumeBindingFailed", "PodConditionPatchFailed")
 NEAR_NAMES = 3
@@ -335,7 +337,7 @@ def _claim_since(question: _Question, pod: Pod, cluster: ClusterView) -> dict[st
 def _job_case(question: _Question) -> Case | None:
     """Everything about a Volcano Job or PodGroup; None when there is neither."""
     cache = question.cache
-    volcano_job = cache.volcano_jobs.get(question.key)
+    volcano_job = _volcano_job(question)
     job = _group_of(cache, question, volcano_job)
     if volcano_job is None and job is None:
         return None
@@ -363,7 +365,14 @@ def _job_case(question: _Question) -> Case | None:
     return case
 
 
-def _pod_group_meta(group: GroupView | None):  # type: ignore[no-untyped-def]
+def _volcano_job(question: _Question) -> VolcanoJob | None:
+    """The Volcano Job of that name as last seen; the cache keeps only where that was."""
+    position = question.cache.position_of("VolcanoJob", question.key)
+    found = question.ledger.objects([position]).get(position) if position else None
+    return found if isinstance(found, VolcanoJob) else None
+
+
+def _pod_group_meta(group: GroupView | None) -> ObjectMeta | None:
     return group.pod_group.metadata if group is not None and group.pod_group is not None else None
 
 
@@ -407,6 +416,38 @@ def _stand_in(question: _Question, case: Case) -> None:
         ]
 
 
+# --- the story ----------------------------------------------------------------------------------------------------
+
+
+def pod_story(ledger: Ledger, answer: Explanation, *, cluster: str | None = None) -> list[StoryLine]:
+    """What happened to the subject of an answer up to its position: the pod (or job), its PodGroup, and the Events about
+    both and about its claims, by observed time."""
+    chosen = ledger.cluster(cluster)
+    wanted: list[tuple[str, str, str]] = [(answer.subject.partition(" ")[0], answer.namespace, answer.name)]
+    wanted = [("VolcanoJob" if kind == "Job" else kind, namespace, name) for kind, namespace, name in wanted]
+    if answer.group:
+        namespace, _, name = answer.group.partition("/")
+        wanted.append(("PodGroup", namespace, name))
+    found: dict[int, Recorded] = {}
+    for kind, namespace, name in wanted:
+        for recorded in ledger.recorded(cluster=chosen, kinds=kind, namespace=namespace, name=name):
+            found[recorded.position] = recorded
+    positions = [one.position for one in answer.said if one.source == "event"]
+    uids = dict.fromkeys(recorded.uid for recorded in found.values() if recorded.uid)
+    if uids:
+        for recorded in ledger.recorded(cluster=chosen, kinds="Event", about=list(uids), types=codec.OBJECT_TYPES):
+            found[recorded.position] = recorded
+    for recorded in map(codec.recorded, ledger.store.get([p for p in positions if p not in found])):
+        found[recorded.position] = recorded
+    until = ledger.observed_at(answer.at)
+    told = [
+        recorded
+        for recorded in found.values()
+        if recorded.position <= answer.at or (recorded.late and until is not None and recorded.observed_at <= until)
+    ]
+    return story(sorted(told, key=lambda one: (one.observed_at, one.position)))
+
+
 # --- names --------------------------------------------------------------------------------------------------------
 
 
@@ -432,8 +473,8 @@ def _not_found(question: _Question) -> str:
 
 def near_names(cache: Cache, namespace: str, name: str) -> list[str]:
     """Names of pods and jobs like the one asked for: the same in another namespace first, then the most alike."""
-    every: Iterable[str] = dict.fromkeys([*cache.pods, *cache.volcano_jobs, *cache.jobs])
-    keys = list(every)
+    jobs = [key for kind, key in cache.positions if kind == "VolcanoJob"]
+    keys = list(dict.fromkeys([*cache.pods, *jobs, *cache.jobs]))
     same = [key for key in keys if key.partition("/")[2] == name]
     begins = sorted(key for key in keys if key.startswith(f"{namespace}/{name}"))
     alike = (
@@ -442,4 +483,4 @@ def near_names(cache: Cache, namespace: str, name: str) -> list[str]:
     return list(dict.fromkeys([*same, *begins, *alike]))[:NEAR_NAMES]
 
 
-__all__ = ["NoSuchPod", "PodGroup", "near_names", "task_view", "why", "why_job"]
+__all__ = ["NoSuchPod", "near_names", "pod_story", "why", "why_job"]

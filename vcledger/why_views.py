@@ -33,7 +33,7 @@ from projections.diagnosis.views import (
     TaskView,
 )
 from volcano.objects.core import Pod
-from volcano.objects.resource import Resource, new_resource
+from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource, new_resource
 from volcano.objects.status import ALLOCATED_STATUSES, STATUS_WORDS, TaskStatus, task_status
 
 if TYPE_CHECKING:
@@ -69,15 +69,38 @@ def _present(resource: Resource) -> Amounts:
     return {name: amount for name, amount in resource.amounts().items() if amount}
 
 
-def task_view(task: TaskInfo, pod: Pod | None, position: int) -> TaskView:
+def reported_attachments(cache: Cache) -> frozenset[str]:
+    """The attach resources of which some node has any."""
+    return frozenset(
+        name
+        for info in cache.nodes.values()
+        for name, amount in (info.allocatable.scalars or {}).items()
+        if amount > 0 and name.startswith(CSI_ATTACH_PREFIX)
+    )
+
+
+def _parted(request: Resource, reported: frozenset[str]) -> tuple[Amounts, Amounts]:
+    """A request, and what of it is for drivers that no CSINode reports."""
+    everything = request.amounts()
+    unreported = {
+        name: amount
+        for name, amount in everything.items()
+        if name.startswith(CSI_ATTACH_PREFIX) and name not in reported
+    }
+    return {name: amount for name, amount in everything.items() if name not in unreported}, unreported
+
+
+def task_view(task: TaskInfo, pod: Pod | None, position: int, reported: frozenset[str]) -> TaskView:
     """A task of a job."""
+    request, unreported = _parted(task.resreq, reported)
     meta = pod.metadata if pod is not None else None
     return TaskView(
         namespace=task.namespace,
         name=task.name,
         uid=task.uid,
         status=STATUS_WORDS.get(task.status, "Unknown"),
-        request=task.resreq.amounts(),
+        request=request,
+        unreported=unreported,
         best_effort=task.best_effort,
         role=task.role or ((meta.annotations or {}).get(ROLE_ANNOTATION, "") if meta is not None else ""),
         index=_index(meta.labels if meta is not None else None),
@@ -120,8 +143,9 @@ def group_view(ledger: Ledger, cache: Cache, job: JobInfo) -> GroupView:
     refs = {task.uid: cache.pods.get(task.key) for task in pending}
     positions = {uid: ref.position for uid, ref in refs.items() if ref is not None and ref.uid == uid}
     objects = ledger.objects(positions.values())
+    reported = reported_attachments(cache)
     tasks = [
-        task_view(task, objects.get(positions.get(task.uid, 0)), positions.get(task.uid, 0))
+        task_view(task, objects.get(positions.get(task.uid, 0)), positions.get(task.uid, 0), reported)
         for task in job.tasks.values()
     ]
     name = job.name or job.uid.partition("/")[2]

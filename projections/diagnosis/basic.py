@@ -26,7 +26,7 @@ from volcano.objects.selectors import (
 UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """A pod that tolerates this taint may go to an unschedulable node."""
 
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, never bound
+EVERY_ADDRESS = "0.0.0.0"
 
 
 def readiness(node: NodeView, ignores_conditions: bool) -> list[Reason]:

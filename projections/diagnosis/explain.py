@@ -71,7 +71,7 @@ def explain(case: Case) -> Explanation:
         nodes=[_row(name, found) for name, found in sorted(case.table.items())] if _shows_nodes(case, first) else [],
         fits_on=fits if _shows_nodes(case, first) else [],
         said=list(case.said),
-        evidence=_evidence([first, *others]),
+        evidence=_evidence(case, [first, *others]),
         disagreements=[differing] if differing else [],
         group=group.key if group is not None else "",
         queue=group.pod_group.spec.queue if group is not None and group.pod_group is not None else "",
@@ -151,12 +151,19 @@ def _group_note(case: Case, first: Finding) -> list[str]:
     ]
 
 
-def _evidence(findings: Sequence[Finding]) -> list[Evidence]:
-    """All findings' proofs, each position and claim once, in that order."""
-    unique: dict[tuple[int, str, str], Evidence] = {}
-    for finding in findings:
-        for one in finding.evidence:
-            unique.setdefault((one.position, one.what, one.proves), one)
+def _evidence(case: Case, findings: Sequence[Finding]) -> list[Evidence]:
+    """All findings' proofs in their order, then the pod itself and what the scheduler last said; each position once for
+    the same thing."""
+    unique: dict[tuple[int, str], Evidence] = {}
+    proofs = [one for finding in findings for one in finding.evidence]
+    if case.pod is not None and not case.gone_at:
+        phase = case.pod.status.phase or "Pending"
+        proofs += lifecycle.own_evidence(case, f"phase {phase}, node {case.pod.spec.node_name or 'none'}")
+    condition = case.scheduled_condition
+    if condition is not None:
+        proofs += membership.said_evidence([condition], "what the scheduler said")
+    for one in proofs:
+        unique.setdefault((one.position, one.what), one)
     return list(unique.values())
 
 

@@ -9,6 +9,9 @@ from projections.diagnosis.case import Case
 from projections.diagnosis.model import Evidence, Finding
 from projections.diagnosis.words import counted
 
+ATTEMPT_WORDS = ("failed to bind to node", "execute preBind for pod")
+"""How the scheduler's FailedScheduling events about a bind begin."""
+
 
 def own_evidence(case: Case, proves: str) -> list[Evidence]:
     """The pod's own last observation as proof."""
@@ -111,16 +114,27 @@ def scheduled(case: Case) -> Finding | None:
     if case.pod is None or case.gone_at or not case.pod.spec.node_name:
         return None
     node, phase = case.pod.spec.node_name, case.pod.status.phase or "Pending"
+    condition = case.scheduled_condition
     causes = [f"it is on node {node}, phase {phase}: the scheduler has done its part"]
     if phase == "Pending":
         causes.append("it waits for the kubelet of that node to start it")
-    failed = [attempt for attempt in case.attempts if not attempt.ok]
-    if failed:
-        causes.append(f"before that, {counted(len(failed), 'attempt')} failed, the last at {failed[-1].time}")
+    causes += _before(case)
     return Finding(
         verdict="scheduled",
         causes=causes,
         summary=f"on node {node}, {phase}",
+        since=condition.first if condition is not None and condition.status == "True" else None,
         message=f"Successfully assigned {case.key} to {node}",
         evidence=own_evidence(case, f"nodeName is {node}"),
     )
+
+
+def _before(case: Case) -> list[str]:
+    """Attempts that failed before the one that went through."""
+    failed = [attempt for attempt in case.attempts if not attempt.ok]
+    said = [one for one in case.said_of("event", "FailedScheduling") if one.message.startswith(ATTEMPT_WORDS)]
+    count = max(len(failed), sum(one.count for one in said))
+    if not count:
+        return []
+    last = failed[-1].message if failed else said[-1].message
+    return [f"before that, {counted(count, 'attempt')} to bind it failed, the last with: {last}"]

@@ -6,12 +6,13 @@ Sources: Volcano's gang plugin (JobValid), the enqueue action, and the allocate 
 
 from __future__ import annotations
 
+from projections.diagnosis.amounts import add
 from projections.diagnosis.case import Case
 from projections.diagnosis.gang import READY, Trial
 from projections.diagnosis.model import Evidence, Finding, Said
 from projections.diagnosis.queues import Gate, enqueue_gates, queue_gate, share_gate
 from projections.diagnosis.reasons import scheduler_reasons
-from projections.diagnosis.views import GROUP_ANNOTATIONS, TaskView
+from projections.diagnosis.views import GROUP_ANNOTATIONS, Amounts, TaskView
 from projections.diagnosis.words import counted, group_message, some, table_causes, table_message
 
 VALID = (*READY, "Pipelined", "Pending")
@@ -198,7 +199,7 @@ def queue_share(case: Case) -> Finding | None:
         return None
     if group.pod_group.status.phase in {"", "Pending"}:
         return None
-    gate = share_gate(group.pod_group.spec.queue, task.request, case.cluster)
+    gate = share_gate(group.pod_group.spec.queue, _asked(case, task), case.cluster)
     if gate is None:
         return None
     finding = _gate_finding(case, gate, ["so the scheduler passes its pending pods over until the queue holds less"])
@@ -211,6 +212,14 @@ def queue_share(case: Case) -> Finding | None:
         message=group_message(group, None, case.cluster) if trial is None else _passed_over(case),
         evidence=finding.evidence,
     )
+
+
+def _asked(case: Case, task: TaskView) -> Amounts:
+    """What the proportion plugin compares. Attachments that no CSINode reports count only where the scheduler has passed
+    the group over without naming a node, as only then it can have asked for them (the default-queue trap)."""
+    refusals = case.said_of("condition", "Unschedulable", "NotEnoughResources")
+    passed_over = [one for one in refusals if "not ready" in one.message and "Origin reason" not in one.message]
+    return add(task.request, task.unreported) if passed_over else task.request
 
 
 def _passed_over(case: Case) -> str:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from projections.diagnosis.amounts import exceeding
+from projections.diagnosis.amounts import exceeding, show_bytes
 from projections.diagnosis.case import Case
-from projections.diagnosis.claims import pod_claims
+from projections.diagnosis.claims import class_name, pod_claims
 from projections.diagnosis.model import Evidence, Finding
 from projections.diagnosis.nodes import fits_but_for_volumes, refuses
 from projections.diagnosis.reasons import VOLUME_AFFINITY, VOLUME_LIMIT, VOLUME_ZONE, Reason, scheduler_reasons
 from projections.diagnosis.views import ClusterView, TaskView
-from projections.diagnosis.volumes import VolumeBinding
+from projections.diagnosis.volumes import VolumeBinding, search, storage_asked
 from projections.diagnosis.words import counted, some, table_causes, table_message
 from volcano.objects.core import Pod
 
@@ -73,14 +73,19 @@ def volume_problem(case: Case) -> Finding | None:
         return None
     evaluation, table = case.evaluation, case.table
     problem = evaluation.problem
-    if not case.is_job and not fits_but_for_volumes(table) and case.cluster.schedulable_nodes():
+    if not fits_but_for_volumes(table) and case.cluster.schedulable_nodes():
         return None
     message = table_message(table, case.cluster)
     if problem is not None:
         others = evaluation.claims.problems[1:]
         return Finding(
             verdict=problem.verdict,
-            causes=[problem.detail, *(one.detail for one in others), "so the scheduler refuses it on every node"],
+            causes=[
+                problem.detail,
+                *_supply(case, problem.claim),
+                *(one.detail for one in others),
+                "so the scheduler refuses it on every node",
+            ],
             summary=problem.detail,
             message=message,
             since=case.claim_since.get(problem.claim, case.created),
@@ -88,6 +93,23 @@ def volume_problem(case: Case) -> Finding | None:
         )
     texts = {text for found in table.values() for text in scheduler_reasons(found)}
     return _of_nodes(case, texts, message)
+
+
+def _supply(case: Case, key: str) -> list[str]:
+    """What volumes there are for an unbound claim, and why none of them serves."""
+    claim = case.cluster.claims.get(key)
+    if claim is None or claim.spec.volume_name:
+        return []
+    found = search(claim, [volume for _, volume in sorted(case.cluster.volumes.items())])
+    asked = (
+        f"claim {claim.metadata.name} asks {show_bytes(storage_asked(claim))} of class {class_name(claim) or '(none)'}"
+    )
+    if found.candidates:
+        return [
+            f"{asked}: {some([one.volume.metadata.name for one in found.candidates])} would do, yet is not bound to it"
+        ]
+    rejected = [f"{name} {why}" for name, why in found.rejected]
+    return [f"{asked}: {'; '.join(rejected[:5]) or 'there is no volume of that class'}"]
 
 
 def _absent(case: Case, claim: str) -> list[Evidence]:

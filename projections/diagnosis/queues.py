@@ -87,7 +87,7 @@ def _capability(view: QueueView, asked: Amounts, cluster: ClusterView) -> Gate |
     own = capability(view)
     lines = []
     for name in over:
-        whose = "capability" if own.get(name, INFINITE) <= limit.get(name, 0.0) else "share of the cluster at most"
+        whose = "capability" if own.get(name, INFINITE) <= limit.get(name, 0.0) else "the cluster has"
         lines.append(
             f"{name}: asks {show(name, asked[name])} on top of {show(name, taken.get(name, 0.0))} allocated or admitted, "
             f"{whose} {show(name, limit.get(name, 0.0))}"

@@ -102,7 +102,10 @@ class NodeView:
 @dataclass(frozen=True, slots=True)
 class TaskView:
     """A member of a group. `status` is the cache's word (Pending, Running, …); `pod` is loaded for those whose
-    placement is evaluated. `request` is the init request, `best_effort` that it asks for nothing but a pod's place."""
+    placement is evaluated. `request` is the init request, `best_effort` that it asks for nothing but a pod's place.
+
+    `unreported` is what the cache counts besides for claims whose driver no CSINode reports. A scheduler that was told to
+    ignore their provisioner asks for none of it, and its arguments are not in the log, so it stays out of `request`."""
 
     namespace: str
     name: str
@@ -118,6 +121,7 @@ class TaskView:
     gated: bool = False
     pod: Pod | None = None
     position: int = 0
+    unreported: Amounts = field(default_factory=dict)
 
     @property
     def key(self) -> str:

@@ -128,10 +128,10 @@ def _describe(requirement: NodeSelectorRequirement) -> str:
 
 def describe_required(node_selector: Mapping[str, str] | None, affinity: Affinity | None) -> str:
     """What a pod asks of a node's labels, as one line; '' when nothing."""
-    parts = [f"{key}={value}" for key, value in sorted((node_selector or {}).items())]
+    parts = [f"nodeSelector {key}={value}" for key, value in sorted((node_selector or {}).items())]
     required = _required(affinity)
     if required is not None:
-        parts.append(describe_node_selector(required))
+        parts.append(f"node affinity {describe_node_selector(required)}")
     return "; ".join(parts)
 
 
