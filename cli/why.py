@@ -68,7 +68,8 @@ def why(
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """Why a pod was pending at a moment: the verdict, the chain of causes, node by node, what was said, and the proof."""
+    """Why a pod was pending at a moment: the verdict, the chain of causes, node by node, what was said, and the
+    proof."""
     from vcledger.why import pod_story, why_job
     from vcledger.why import why as why_pod
 

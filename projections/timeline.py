@@ -1,7 +1,7 @@
 """A pod's story: what happened when, told from the observations and events of its streams, one line each.
 
-Owns the telling of a change in words. Must not know the log nor verdicts. Called by `vcledger.why` (for `why --full`) and
-by whoever shows the history of a pod.
+Owns the telling of a change in words. Must not know the log nor verdicts. Called by `vcledger.why` (for `why --full`)
+and by whoever shows the history of a pod.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ def why(
     model: str = DEFAULT_MODEL,
     config: CacheConfig = DEFAULT_CONFIG,
 ) -> Explanation:
-    """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup of that
-    name. Of several pods that had the name, the last one counts. NoSuchPod when there is none of them."""
+    """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup
+    of that name. Of several pods that had the name, the last one counts. NoSuchPod when there is none of them."""
     question = _ask(ledger, namespace, pod, position, cluster, model, config)
     last = _last_observation(question)
     if last is not None:
@@ -377,8 +377,8 @@ def _pod_group_meta(group: GroupView | None) -> ObjectMeta | None:
 
 
 def _group_of(cache: Cache, question: _Question, volcano_job: VolcanoJob | None) -> JobInfo | None:
-    """The cache's job of that name: a PodGroup so called, or the one that the Volcano Job owns (its name is the job's, or
-    the job's with its uid)."""
+    """The cache's job of that name: a PodGroup so called, or the one that the Volcano Job owns (its name is the job's,
+    or the job's with its uid)."""
     found = cache.jobs.get(question.key)
     if found is not None or volcano_job is None:
         return found
@@ -394,8 +394,8 @@ def _group_of(cache: Cache, question: _Question, volcano_job: VolcanoJob | None)
 
 
 def _stand_in(question: _Question, case: Case) -> None:
-    """Gives a job's case the member that stands for it (the one that breaks the gang, else the first that waits), and what
-    was said."""
+    """Gives a job's case the member that stands for it (the one that breaks the gang, else the first that waits), and
+    what was said."""
     group = case.group
     trial = case.trial
     breaker = trial.breaker if trial is not None else None
@@ -420,8 +420,8 @@ def _stand_in(question: _Question, case: Case) -> None:
 
 
 def pod_story(ledger: Ledger, answer: Explanation, *, cluster: str | None = None) -> list[StoryLine]:
-    """What happened to the subject of an answer up to its position: the pod (or job), its PodGroup, and the Events about
-    both and about its claims, by observed time."""
+    """What happened to the subject of an answer up to its position: the pod (or job), its PodGroup, and the Events
+    about both and about its claims, by observed time."""
     chosen = ledger.cluster(cluster)
     wanted: list[tuple[str, str, str]] = [(answer.subject.partition(" ")[0], answer.namespace, answer.name)]
     wanted = [("VolcanoJob" if kind == "Job" else kind, namespace, name) for kind, namespace, name in wanted]
@@ -466,7 +466,8 @@ def _not_found(question: _Question) -> str:
         None,
     )
     if later is not None:
-        return f"{text}: {later.kind} {question.key} is first seen at position {later.position} ({format_time(later.observed_at)})"
+        when = format_time(later.observed_at)
+        return f"{text}: {later.kind} {question.key} is first seen at position {later.position} ({when})"
     near = near_names(question.cache, question.namespace, question.name)
     return f"{text}: did you mean {', '.join(near)}?" if near else text
 

@@ -1,10 +1,11 @@
 """What the scheduler and the controllers wrote about a pod: conditions and Events, each with its place in the log.
 
-Owns reading them, with the logical count and the first and last time whatever form the Event has. Must not know verdicts.
-Called by `vcledger.why`.
+Owns reading them, with the logical count and the first and last time whatever form the Event has. Must not know
+verdicts. Called by `vcledger.why`.
 
-An Event's count may stand in `count`, `series.count` or `deprecatedCount`, its times in `firstTimestamp`/`lastTimestamp`,
-`eventTime` and `series.lastObservedTime`, or the deprecated pair; any may be null or zero.
+An Event's count may stand in `count`, `series.count` or `deprecatedCount`, its times in
+`firstTimestamp`/`lastTimestamp`, `eventTime` and `series.lastObservedTime`, or the deprecated pair; any may be null or
+zero.
 """
 
 from __future__ import annotations
@@ -128,7 +129,8 @@ def _pod(recorded: Recorded) -> Pod | None:
 
 
 def group_conditions(group: PodGroup, position: int) -> list[Said]:
-    """A PodGroup's conditions as last seen. Scheduled and Unschedulable may both be True: the later transition counts."""
+    """A PodGroup's conditions as last seen. Scheduled and Unschedulable may both be True: the later transition
+    counts."""
     return [
         Said(
             source="condition",

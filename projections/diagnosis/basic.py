@@ -2,8 +2,8 @@
 affinity, taints, host ports.
 
 Owns these checks. Must not know other pods' affinities nor volumes. Called by `projections.diagnosis.nodes`.
-Sources: allocate's predicate (Resource.LessEqualWithResourcesName over FutureIdle), the predicates plugin's pod count, and
-kube-scheduler's NodeUnschedulable, NodeAffinity, TaintToleration and NodePorts.
+Sources: allocate's predicate (Resource.LessEqualWithResourcesName over FutureIdle), the predicates plugin's pod count,
+and kube-scheduler's NodeUnschedulable, NodeAffinity, TaintToleration and NodePorts.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from volcano.objects.scheduling import VolcanoJob
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try to bind the pod or its volumes, or to write its condition. `kind` is bind, volumes or condition; `code` the
-    API server's answer, 0 for none; `object` what it was about, when not the pod."""
+    """One try to bind the pod or its volumes, or to write its condition. `kind` is bind, volumes or condition; `code`
+    the API server's answer, 0 for none; `object` what it was about, when not the pod."""
 
     kind: str
     ok: bool

@@ -1,9 +1,10 @@
 """A trial of the gang: where the pending tasks of a group would go, in the scheduler's order, and which one breaks it.
 
 Owns the trial. Must not know queues nor how the answer is worded. Called by the verdict.
-Source: Volcano's allocate action (allocateResourcesForTasks, NeedContinueAllocating, TaskHasFitErrors) and CompareTask's
-order. Which node a task takes among those that fit is the scheduler's score; the trial takes the emptiest when the pods
-depend on each other, and fills up node by node when they don't, so it may differ in the node, never in a node's refusal.
+Source: Volcano's allocate action (allocateResourcesForTasks, NeedContinueAllocating, TaskHasFitErrors) and
+CompareTask's order. Which node a task takes among those that fit is the scheduler's score; the trial takes the emptiest
+when the pods depend on each other, and fills up node by node when they don't, so it may differ in the node, never in a
+node's refusal.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ CHECKS_MAX = 60_000
 
 @dataclass(slots=True)
 class Trial:
-    """What the trial found. `failed` has the node table of each task that fits nowhere, at its turn; `skipped` the tasks
-    that were passed over because another of their role had failed (its name); `untried` what was left when the gang was
-    given up. `whole` is False when it stopped for its size."""
+    """What the trial found. `failed` has the node table of each task that fits nowhere, at its turn; `skipped` the
+    tasks that were passed over because another of their role had failed (its name); `untried` what was left when the
+    gang was given up. `whole` is False when it stopped for its size."""
 
     ready: int
     needed: int

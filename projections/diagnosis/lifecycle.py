@@ -29,7 +29,8 @@ def not_this_scheduler(case: Case) -> Finding | None:
         return None
     shown = name or "(none)"
     causes = [
-        f"its schedulerName is {shown}: {', '.join(case.scheduler_names)} never looks at it, and only {shown} can bind it"
+        f"its schedulerName is {shown}: {', '.join(case.scheduler_names)} never looks at it, "
+        f"and only {shown} can bind it"
     ]
     if case.scheduled_condition is None:
         causes.append(f"no scheduler has written a PodScheduled condition: {shown} may not be running")
@@ -47,11 +48,12 @@ def gated(case: Case) -> Finding | None:
     if case.pod is None or not case.pod.spec.scheduling_gates or not case.pending:
         return None
     gates = [gate.name for gate in case.pod.spec.scheduling_gates]
+    them = "it" if len(gates) == 1 else "them"
     return Finding(
         verdict="gated",
         causes=[
-            f"{counted(len(gates), 'scheduling gate')} still on it: {', '.join(gates)}; no scheduler tries it until whoever set "
-            f"{'it' if len(gates) == 1 else 'them'} (schedulingGates) takes {'it' if len(gates) == 1 else 'them'} off"
+            f"{counted(len(gates), 'scheduling gate')} still on it (schedulingGates): {', '.join(gates)}; "
+            f"no scheduler tries it until whoever set {them} takes {them} off"
         ],
         summary=f"scheduling is gated by {', '.join(gates)}",
         since=case.created,

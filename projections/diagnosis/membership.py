@@ -47,8 +47,8 @@ def podgroup_missing(case: Case) -> Finding | None:
         return Finding(
             verdict="podgroup-missing",
             causes=[
-                f"it names no PodGroup (annotation {GROUP_ANNOTATIONS[0]}): Volcano schedules pods of a PodGroup only, and "
-                "the controller (vc-controller-manager, podgroup controller) that makes one for a bare pod has not done so"
+                f"it names no PodGroup (annotation {GROUP_ANNOTATIONS[0]}): Volcano schedules pods of a PodGroup "
+                "only, and the podgroup controller (vc-controller-manager), which makes one for a bare pod, has not"
             ],
             summary="the pod has no PodGroup",
             since=case.created,
@@ -215,8 +215,8 @@ def queue_share(case: Case) -> Finding | None:
 
 
 def _asked(case: Case, task: TaskView) -> Amounts:
-    """What the proportion plugin compares. Attachments that no CSINode reports count only where the scheduler has passed
-    the group over without naming a node, as only then it can have asked for them (the default-queue trap)."""
+    """What the proportion plugin compares. Attachments that no CSINode reports count only where the scheduler has
+    passed the group over without naming a node, as only then it can have asked for them (the default-queue trap)."""
     refusals = case.said_of("condition", "Unschedulable", "NotEnoughResources")
     passed_over = [one for one in refusals if "not ready" in one.message and "Origin reason" not in one.message]
     return add(task.request, task.unreported) if passed_over else task.request

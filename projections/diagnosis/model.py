@@ -1,7 +1,7 @@
 """The answer: its shape, and the table of verdicts.
 
-Owns what `why` gives out (keys of `-o json`) and the words of the verdicts with their order. Must not know how any of it
-is found. Called by `projections.diagnosis.explain`, `vcledger.why` and `cli.why`.
+Owns what `why` gives out (keys of `-o json`) and the words of the verdicts with their order. Must not know how any of
+it is found. Called by `projections.diagnosis.explain`, `vcledger.why` and `cli.why`.
 
 Times are RFC 3339 texts. `known` is recorded (a watch or an API answer), inferred (a relist or an audit line) or
 recomputed (by our own evaluation).
@@ -64,8 +64,8 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What the scheduler (or a controller, named in `by`) wrote: a condition of the pod or its PodGroup, or an Event with
-    its logical count. `position` is where the log has it."""
+    """What the scheduler (or a controller, named in `by`) wrote: a condition of the pod or its PodGroup, or an Event
+    with its logical count. `position` is where the log has it."""
 
     source: str
     about: str
@@ -97,8 +97,8 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer. `message` is the scheduler's own sentence, recomputed; `causes` the chain, the root first; `fits_on` the
-    nodes that would take the pod alone; `disagreements` where the scheduler's words and our evaluation differ."""
+    """The answer. `message` is the scheduler's own sentence, recomputed; `causes` the chain, the root first; `fits_on`
+    the nodes that would take the pod alone; `disagreements` where the scheduler's words and our evaluation differ."""
 
     subject: str
     namespace: str

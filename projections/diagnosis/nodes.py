@@ -2,8 +2,8 @@
 
 Owns the order of the predicates and what they share for one pod. Must not know groups or queues. Called by the verdict
 and by the gang's trial.
-Order (Volcano allocate, then the predicates plugin): requests against future idle; pod count; unschedulable; node affinity;
-taints; host ports; inter-pod affinity; attach limits; volume zone; topology spread; volume binding.
+Order (Volcano allocate, then the predicates plugin): requests against future idle; pod count; unschedulable; node
+affinity; taints; host ports; inter-pod affinity; attach limits; volume zone; topology spread; volume binding.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from volcano.objects.core import Pod
 
 
 class Evaluation:
-    """One pod against the cluster. `extra` are pods that a trial has placed, `taken` what they use by node, `reserved` the
-    volumes that their claims took."""
+    """One pod against the cluster. `extra` are pods that a trial has placed, `taken` what they use by node, `reserved`
+    the volumes that their claims took."""
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
-"""What became of the scheduler's attempts: volumes being made, refused, not bound in time; binds that failed; evictions.
+"""What became of the scheduler's attempts: volumes being made, refused, not bound in time; binds that failed;
+evictions.
 
 Owns these verdicts. Must not know nodes' predicates. Called by `projections.diagnosis.explain`.
-An attempt is known from an audit line or our own bind flow; else from the scheduler's Events and the pod's condition, whose
-wording (`failed to bind to node N: …`, `execute preBind for pod P failed: …`) is Volcano's.
+An attempt is known from an audit line or our own bind flow; else from the scheduler's Events and the pod's condition,
+whose wording (`failed to bind to node N: …`, `execute preBind for pod P failed: …`) is Volcano's.
 """
 
 from __future__ import annotations
@@ -154,8 +155,8 @@ def _waits_for(case: Case, state: ClaimState) -> str:
     heard = f"; the controller has reminded {counted(times, 'time')} that it waits" if times else ""
     provisioner = state.provisioner or "nobody"
     return (
-        f"claim {state.name} (class {class_name(state.claim)}) waits for provisioner {provisioner} to make its volume{where}, "
-        f"and none has come{heard}: is {provisioner} running?"
+        f"claim {state.name} (class {class_name(state.claim)}) waits for provisioner {provisioner} to make its "
+        f"volume{where}, and none has come{heard}: is {provisioner} running?"
     )
 
 
@@ -213,7 +214,8 @@ def condition_failed(case: Case) -> Finding | None:
     if not case.pending or not tries:
         return None
     first, last = _span([one.time for one in tries], [one.time for one in tries])
-    head = f"the pod's condition could not be written {counted(len(tries), 'time')}{_between(first, last)}: {_try_text(tries[-1])}"
+    times = f"{counted(len(tries), 'time')}{_between(first, last)}"
+    head = f"the pod's condition could not be written {times}: {_try_text(tries[-1])}"
     return Finding(
         verdict="condition-failed",
         causes=[head],
@@ -238,7 +240,8 @@ def evicted(case: Case) -> Finding | None:
             return Finding(
                 verdict="evicted",
                 causes=[
-                    f"an earlier pod of this name (uid {earlier.uid}) was evicted and gone at {earlier.gone_at}: {earlier.evicted}"
+                    f"an earlier pod of this name (uid {earlier.uid}) was evicted and gone at {earlier.gone_at}: "
+                    f"{earlier.evicted}"
                 ],
                 since=earlier.gone_at,
                 evidence=[

@@ -68,7 +68,8 @@ def node_evidence(case: Case, names: Sequence[str]) -> list[Evidence]:
 
 
 def volume_problem(case: Case) -> Finding | None:
-    """Volumes are what keeps the pod from running. When other predicates alone rule out every node, that comes first."""
+    """Volumes are what keeps the pod from running. When other predicates alone rule out every node, that comes
+    first."""
     if not case.pending or case.evaluation is None or fitting_nodes(case):
         return None
     evaluation, table = case.evaluation, case.table
@@ -228,7 +229,8 @@ def schedulable(case: Case) -> Finding | None:
     return Finding(
         verdict="schedulable",
         causes=[
-            f"it would fit on {counted(len(fits), 'node')} at this position ({some(fits)}); the scheduler has yet to bind it"
+            f"it would fit on {counted(len(fits), 'node')} at this position ({some(fits)}); "
+            "the scheduler has yet to bind it"
         ],
         summary=f"it fits on {some(fits)}; the scheduler has yet to bind it",
         since=case.created,

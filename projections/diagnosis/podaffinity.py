@@ -47,8 +47,9 @@ def with_label_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> LabelSe
 
 
 def selects(term: PodAffinityTerm, owner: PlacedPod, other: PlacedPod) -> bool:
-    """Whether a term of `owner` selects `other`. Without namespaces it speaks of the owner's; an empty namespaceSelector
-    means all. The labels of namespaces are not in the log, so a namespaceSelector that asks for any selects none."""
+    """Whether a term of `owner` selects `other`. Without namespaces it speaks of the owner's; an empty
+    namespaceSelector means all. The labels of namespaces are not in the log, so a namespaceSelector that asks for any
+    selects none."""
     namespaces = term.namespaces or ()
     selector = term.namespace_selector
     everywhere = selector is not None and not selector.match_labels and not selector.match_expressions

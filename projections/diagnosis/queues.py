@@ -89,7 +89,8 @@ def _capability(view: QueueView, asked: Amounts, cluster: ClusterView) -> Gate |
     for name in over:
         whose = "capability" if own.get(name, INFINITE) <= limit.get(name, 0.0) else "the cluster has"
         lines.append(
-            f"{name}: asks {show(name, asked[name])} on top of {show(name, taken.get(name, 0.0))} allocated or admitted, "
+            f"{name}: asks {show(name, asked[name])} on top of {show(name, taken.get(name, 0.0))} allocated "
+            f"or admitted, "
             f"{whose} {show(name, limit.get(name, 0.0))}"
         )
     said = f"queue resource quota insufficient: {', '.join(f'insufficient {name}' for name in over)}"
@@ -133,8 +134,8 @@ def real_capability(view: QueueView, cluster: ClusterView) -> Amounts:
 
 
 def deserved_shares(cluster: ClusterView) -> dict[str, Amounts]:
-    """What each queue with jobs deserves: the cluster divided by weight, round after round, never more than a queue asks
-    or may have, never less than it is guaranteed."""
+    """What each queue with jobs deserves: the cluster divided by weight, round after round, never more than a queue
+    asks or may have, never less than it is guaranteed."""
     views = [view for view in sorted(cluster.queues.values(), key=lambda one: one.name) if view.has_jobs]
     limits = {view.name: real_capability(view, cluster) for view in views}
     deserved: dict[str, Amounts] = {view.name: {} for view in views}

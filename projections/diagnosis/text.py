@@ -109,7 +109,8 @@ def say(one: Said) -> str:
     when = one.first if one.first == one.last or one.last is None else f"{one.first} to {one.last}"
     if one.source == "condition":
         return f"{one.about}: {one.by}={one.status} {one.reason}: {one.message} [position {one.position}]"
-    return f"{one.about}: {one.by or 'somebody'} said {one.reason}: {one.message} ({when}{times}) [position {one.position}]"
+    who = f"{one.about}: {one.by or 'somebody'}"
+    return f"{who} said {one.reason}: {one.message} ({when}{times}) [position {one.position}]"
 
 
 def _proof(answer: Explanation, full: bool) -> list[Line]:

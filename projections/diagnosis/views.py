@@ -67,8 +67,8 @@ class PlacedPod:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node at the position. `schedulable` says that the scheduler's snapshot has it (phase Ready); `position` is where
-    the log last saw it. `pods` counts the tasks on it."""
+    """A node at the position. `schedulable` says that the scheduler's snapshot has it (phase Ready); `position` is
+    where the log last saw it. `pods` counts the tasks on it."""
 
     name: str
     node: Node | None
@@ -104,8 +104,9 @@ class TaskView:
     """A member of a group. `status` is the cache's word (Pending, Running, …); `pod` is loaded for those whose
     placement is evaluated. `request` is the init request, `best_effort` that it asks for nothing but a pod's place.
 
-    `unreported` is what the cache counts besides for claims whose driver no CSINode reports. A scheduler that was told to
-    ignore their provisioner asks for none of it, and its arguments are not in the log, so it stays out of `request`."""
+    `unreported` is what the cache counts besides for claims whose driver no CSINode reports. A scheduler that was told
+    to ignore their provisioner asks for none of it, and its arguments are not in the log, so it stays out of
+    `request`."""
 
     namespace: str
     name: str

@@ -88,7 +88,8 @@ def _bytes(amount: Quantity) -> float:
 
 
 def unfit(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
-    """Why a volume can never serve a claim, wherever the pod runs; '' when it can. The order is FindMatchingVolume's."""
+    """Why a volume can never serve a claim, wherever the pod runs; '' when it can. The order is
+    FindMatchingVolume's."""
     if (volume.spec.volume_mode or "Filesystem") != (claim.spec.volume_mode or "Filesystem"):
         return f"volume mode {volume.spec.volume_mode or 'Filesystem'}, asked {claim.spec.volume_mode or 'Filesystem'}"
     if storage_of(volume) < storage_asked(claim):

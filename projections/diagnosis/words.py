@@ -60,7 +60,8 @@ def _group_detail(
         idle = nodes[best].future_idle.get(resource, 0.0)
         largest = max(nodes[name].allocatable.get(resource, 0.0) for name in names)
         most = f"at most {show(resource, idle)} idle, on {best}" if len(names) > 1 else f"{show(resource, idle)} idle"
-        return f"asks {show(resource, task.request.get(resource, 0.0))}, {most}; the largest of them has {show(resource, largest)}"
+        asked = show(resource, task.request.get(resource, 0.0))
+        return f"asks {asked}, {most}; the largest of them has {show(resource, largest)}"
     details = dict.fromkeys(
         reason.detail for name in names for reason in table[name] if reason.text == text and reason.detail
     )

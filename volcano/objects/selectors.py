@@ -1,7 +1,8 @@
 """Label selectors, node selectors, taints and tolerations, with Kubernetes' exact semantics.
 
 Owns the matching rules. Must not know nodes' resources, the cache nor the log. Called by `projections.diagnosis` and by
-the deciders. Sources: meta/v1 LabelSelectorAsSelector, component-helpers' nodeaffinity and corev1 helpers of Kubernetes.
+the deciders. Sources: meta/v1 LabelSelectorAsSelector, component-helpers' nodeaffinity and corev1 helpers of
+Kubernetes.
 """
 
 from __future__ import annotations
@@ -138,8 +139,8 @@ def describe_required(node_selector: Mapping[str, str] | None, affinity: Affinit
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Whether a toleration covers a taint (core/v1 Toleration.ToleratesTaint).
 
-    An empty effect covers all effects, an empty key (with Exists) all keys; the operator is Equal when left out. Lt and Gt
-    compare whole numbers: the taint's value with the toleration's."""
+    An empty effect covers all effects, an empty key (with Exists) all keys; the operator is Equal when left out. Lt and
+    Gt compare whole numbers: the taint's value with the toleration's."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
