@@ -1,0 +1,188 @@
+"""`vcledger import`: files of any known format into the ledger.
+
+Owns the options, the progress bar and the printing of the report. Must not know formats: `vcledger.sources` does.
+Called by `cli.main`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.common import CHECK_FAILED, DbOption, fail, opened
+from vcledger.at import format_time
+from vcledger.sources import ImportOptions, ImportReport, NothingToImport, StorageOptions, import_paths
+from vcledger.sources.framing import DEFAULT_LIMIT
+
+SHOWN = 10
+"""Broken lines, gaps and unknown files that are named before "… and N more"."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("import")(import_)
+
+
+def import_(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or - for standard input", show_default=False)
+    ],
+    db: DbOption = None,
+    cluster: Annotated[
+        str, typer.Option("--cluster", metavar="NAME", help="The cluster that the files are of")
+    ] = "default",
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FORM", help="text or json")] = "text",
+    strict: Annotated[bool, typer.Option("--strict", help="End with 1 when any piece of the input was broken")] = False,
+    broken: Annotated[
+        Path | None, typer.Option("--broken", metavar="FILE", help="Write broken input here, as JSON lines")
+    ] = None,
+    max_line_size: Annotated[
+        str, typer.Option("--max-line-size", metavar="SIZE", help="The largest line, object or list item (16M, 64Mi)")
+    ] = f"{DEFAULT_LIMIT >> 20}Mi",
+    keep_managed_fields: Annotated[
+        bool, typer.Option("--keep-managed-fields", help="Keep metadata.managedFields")
+    ] = False,
+    keep_env: Annotated[bool, typer.Option("--keep-env", help="Keep the values of environment variables")] = False,
+    keep_last_applied: Annotated[
+        bool, typer.Option("--keep-last-applied", help="Keep kubectl's last-applied annotation")
+    ] = False,
+    no_snapshots: Annotated[
+        bool, typer.Option("--no-snapshots", help="Make no snapshots; reads of the past then fold from the start")
+    ] = False,
+) -> None:
+    """Import recordings, watch output, lists, audit logs and Volcano cache dumps.
+
+    The format is found out by content; gzip and zstd are undone. Importing the same file again adds nothing, and files
+    given together are merged by time. Values of environment variables, managedFields and the last-applied annotation
+    are left out unless asked for. Broken input is counted and named, and what stands beside it is imported.
+    """
+    if output not in ("text", "json"):
+        fail(f"-o {output}: import answers as text or json")
+    options = ImportOptions(
+        storage=StorageOptions(
+            keep_managed_fields=keep_managed_fields, keep_env=keep_env, keep_last_applied=keep_last_applied
+        ),
+        max_line_bytes=size_of(max_line_size),
+        snapshots=not no_snapshots,
+        broken_file=broken,
+    )
+    with opened(db, read_only=False, create=True) as ledger, progress_bar(paths) as progress:
+        report = import_paths(ledger, paths, cluster=cluster, options=options, progress=progress)
+    if output == "json":
+        typer.echo(as_json(report))
+    else:
+        for line in lines(report):
+            typer.echo(line)
+    if report.nothing_read and report.broken_count:
+        raise NothingToImport(f"nothing in the input could be read: {report.broken[0]}")
+    if strict and report.broken_count:
+        fail(f"{report.broken_count} broken pieces (--strict)", CHECK_FAILED)
+
+
+def size_of(text: str) -> int:
+    """Bytes of `16M`, `16Mi`, `1000000`."""
+    from volcano.objects.quantity import QuantityInvalid, value
+
+    try:
+        size = value(text)
+    except QuantityInvalid:
+        fail(f"--max-line-size {text}: give bytes, such as 16Mi")
+    return size
+
+
+@contextmanager
+def progress_bar(paths: list[str]) -> Iterator[Any]:
+    """What is told of the bytes read: a bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("importing"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    total = sum(bytes_in(Path(path)) for path in paths) if "-" not in paths else None
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("importing", total=total or None)
+        yield lambda count: bar.advance(task, count)
+
+
+def bytes_in(path: Path) -> int:
+    """Size of a file, or of all files in a folder."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size if path.is_file() else 0
+
+
+# --- the report ---------------------------------------------------------------------------------------------------
+
+
+def lines(report: ImportReport) -> Iterator[str]:
+    """The report for people."""
+    for file in report.files:
+        if file.read or file.broken:
+            broken = f", {file.broken:,} broken" if file.broken else ""
+            yield f"{file.file}: {file.format}, {file.read:,} read{broken}"
+    if report.unknown_files:
+        yield f"passed over, of no known form: {some(report.unknown_files)}"
+    late = f" ({report.late:,} of them late)" if report.late else ""
+    yield (
+        f"cluster {report.cluster}: {report.read:,} read, {report.stored:,} events stored{late}, "
+        f"{report.already:,} already there, {report.broken_count:,} broken, {sum(report.ignored.values()):,} left out"
+    )
+    for reason, count in report.ignored.most_common():
+        yield f"  left out: {count:,} x {reason}"
+    for piece in report.broken[:SHOWN]:
+        yield f"  broken: {piece}"
+    if report.broken_count > SHOWN:
+        yield f"  … and {report.broken_count - SHOWN:,} more broken (--broken FILE gets them all)"
+    for gap in report.gaps:
+        yield (
+            f"  gap: {gap.kind}, {format_time(gap.from_time)} to {format_time(gap.to_time)} ({gap.reason}); the list "
+            f"after it found {gap.added} new, {gap.modified} changed, {gap.deleted} gone"
+        )
+    for note in report.notes:
+        yield f"  note: {note}"
+    if report.snapshots:
+        yield f"  {report.snapshots} snapshots made"
+    for sentence in report.cannot_prove:
+        yield f"  cannot prove: {sentence}"
+
+
+def some(names: list[str]) -> str:
+    """The first few names, and how many more."""
+    more = f" … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{len(names)} files: " + ", ".join(names[:SHOWN]) + more
+
+
+def as_json(report: ImportReport) -> str:
+    """The report for programs."""
+    import json
+
+    import msgspec
+
+    built = msgspec.to_builtins(
+        {name: getattr(report, name) for name in ("cluster", "read", "stored", "already", "late", "snapshots")}
+    )
+    built |= {
+        "broken": report.broken_count,
+        "broken_pieces": msgspec.to_builtins(report.broken),
+        "ignored": dict(report.ignored.most_common()),
+        "files": msgspec.to_builtins(report.files),
+        "unknown_files": report.unknown_files,
+        "gaps": msgspec.to_builtins(report.gaps),
+        "notes": report.notes,
+        "cannot_prove": report.cannot_prove,
+        "seconds_durable": round(report.seconds_durable, 6),
+    }
+    return json.dumps(built, indent=2, ensure_ascii=False)

@@ -1,0 +1,110 @@
+"""Bytes of a file or of standard input, whatever they are compressed with.
+
+Owns opening, and gzip and zstd, told by their first bytes. Must not know what the bytes mean. Called by
+`vcledger.sources.pipeline`.
+
+Memory stays small whatever the size of the input: what goes into a decompressor is cut into pieces of PIECE bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import zstandard
+
+from vcledger.errors import VcledgerError
+
+READ_BYTES = 1 << 18
+PIECE = 1 << 13
+STDIN = "-"
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class CutOff(VcledgerError):
+    """The compressed data end too early, or are damaged. What came before was given out."""
+
+
+class _Codec(NamedTuple):
+    """How one compression is undone: a new decompressor for each frame or member, and what it raises."""
+
+    name: str
+    magic: bytes
+    make: Callable[[], Any]
+    error: type[Exception]
+
+
+CODECS: tuple[_Codec, ...] = (
+    _Codec("gzip", GZIP_MAGIC, lambda: zlib.decompressobj(31), zlib.error),
+    _Codec("zstd", ZSTD_MAGIC, lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError),
+)
+
+
+def open_source(path: Path | str) -> IO[bytes]:
+    """The file, or standard input for "-". OSError as it comes."""
+    if str(path) == STDIN:
+        return sys.stdin.buffer
+    return open(path, "rb")
+
+
+def raw_chunks(file: IO[bytes], count: Callable[[int], None] | None = None) -> Iterator[bytes]:
+    """The file's own bytes; `count` is told how many were read, for a progress bar."""
+    read = getattr(file, "read1", file.read)
+    while chunk := read(READ_BYTES):
+        if count is not None:
+            count(len(chunk))
+        yield chunk
+
+
+def decompressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The chunks with gzip or zstd undone, all members or frames of them; plain bytes as they are.
+
+    Raises CutOff when the last frame does not end, after everything before was given out."""
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= 4:
+            break
+    codec = next((codec for codec in CODECS if head.startswith(codec.magic)), None)
+    if codec is None:
+        if head:
+            yield head
+        yield from chunks
+        return
+    yield from _undone(codec, head, chunks)
+
+
+def _undone(codec: _Codec, head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Frame after frame. Zero bytes after a gzip member are padding, as gzip itself has it."""
+    engine: Any = codec.make()
+    begun = False
+    for piece in _pieces(head, chunks):
+        rest = piece
+        while rest:
+            if not begun and codec.magic == GZIP_MAGIC and not (rest := rest.lstrip(b"\0")):
+                break
+            try:
+                out = engine.decompress(rest)
+            except codec.error as error:
+                raise CutOff(f"the {codec.name} data are damaged: {error}") from error
+            begun = True
+            if out:
+                yield out
+            rest = b""
+            if engine.eof:
+                rest, engine, begun = engine.unused_data, codec.make(), False
+    if begun:
+        raise CutOff(f"the {codec.name} data end before their end mark: the file is cut off")
+
+
+def _pieces(head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    for start in range(0, len(head), PIECE):
+        yield head[start : start + PIECE]
+    for chunk in chunks:
+        for start in range(0, len(chunk), PIECE):
+            yield chunk[start : start + PIECE]

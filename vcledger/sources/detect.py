@@ -1,0 +1,93 @@
+"""What format a stream of bytes is in, by its content.
+
+Owns the decision. Must not know how a format is read. Called by `vcledger.sources.reader`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from enum import StrEnum
+
+import msgspec
+
+from vcledger.sources import volcano_dump
+from vcledger.sources.shape import Shape, is_audit, shapes
+
+HEAD_BYTES = 1 << 18
+"""How much of a stream is looked at."""
+
+
+class Format(StrEnum):
+    """What the import knows. The text is what the report says."""
+
+    recording = "recording"
+    watch = "watch lines"
+    audit = "audit log"
+    objects = "JSON objects"
+    yaml = "YAML objects"
+    dump = "Volcano cache dump"
+    empty = "empty"
+    unknown = "unknown"
+
+
+_YAML_KEY = re.compile(rb"^(?:apiVersion|kind|items):(?:\s|$)", re.MULTILINE)
+_JSON_STARTS = (b"{", b"[")
+
+
+def detect(head: bytes) -> Format:
+    """The format of a stream from its first bytes (HEAD_BYTES of them, or all there are)."""
+    text = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    if not text:
+        return Format.empty
+    if text[:1] in _JSON_STARTS:
+        return _of_json(text)
+    if b"\0" in text or not _YAML_KEY.search(text):
+        return Format.unknown
+    return Format.yaml
+
+
+def _of_json(text: bytes) -> Format:
+    """By the first line when it is a whole value; else by what keys the beginning shows."""
+    if volcano_dump.sniff(text):
+        return Format.dump
+    line, newline, _ = text.partition(b"\n")
+    shape = _shape(line) if newline or len(text) < HEAD_BYTES else None
+    if shape is None:
+        return _of_beginning(text)
+    if shape.recorded_at is not None:
+        return Format.recording
+    if shape.type is not None and bytes(shape.object):
+        return Format.watch
+    if is_audit(shape):
+        return Format.audit
+    if shape.kind and shape.api_version:
+        return Format.objects
+    return _of_beginning(text)
+
+
+def _shape(line: bytes) -> Shape | None:
+    try:
+        return shapes.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+_MARKS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rb'"kind"\s*:\s*"',
+        rb'"type"\s*:\s*"(?:ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|LIST)"',
+        rb'"recordedAt"\s*:\s*"',
+    )
+)
+_LINE_KEYS = re.compile(rb'(?m)^\s*\{\s*"(recordedAt)"\s*:')
+
+
+def _of_beginning(text: bytes) -> Format:
+    """A first line that is broken, or a value over many lines."""
+    if _LINE_KEYS.search(text):
+        return Format.recording
+    if any(mark.search(text) for mark in _MARKS):
+        return Format.objects
+    return Format.unknown

@@ -1,0 +1,94 @@
+"""Files by time, and which of them saw what.
+
+Owns the finding of files, the merge, and the rule of coverage. Must not know the log. Called by
+`vcledger.sources.pipeline`.
+
+A watch and an audit log of the same time tell of the same versions of objects twice: the audit line first, when the
+write was answered, then the watch. What a cache knew, it knew from its watch; so while a watch of a kind runs, what an
+audit log or a dump shows of that kind is kept as late, for timelines and `why`, and the folds see the watch alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from vcledger.sources.compress import STDIN
+from vcledger.sources.items import Item
+
+GRACE_MICROS = 60 * 1_000_000
+"""How long after the last line of a watch it still counts as running: files of one moment are never cut off at the same
+one, and a watch that goes on later must not find that an audit log got ahead of it."""
+
+
+def find(paths: Sequence[Path | str]) -> tuple[list[Path | str], list[Path | str]]:
+    """The files of the paths, folders searched through in the order of their names, each file once; and the paths that
+    are not there. Hidden files and folders inside a folder are passed over."""
+    files: dict[Path | str, None] = {}
+    missing: list[Path | str] = []
+    for path in paths:
+        if str(path) == STDIN:
+            files.setdefault(STDIN)
+            continue
+        path = Path(path)
+        if path.is_dir():
+            for file in sorted(_within(path)):
+                files.setdefault(file)
+        elif path.exists():
+            files.setdefault(path)
+        else:
+            missing.append(path)
+    return list(files), missing
+
+
+def _within(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            yield from _within(path)
+        elif path.is_file():
+            yield path
+
+
+def by_time(streams: Sequence[Iterable[Item]]) -> Iterator[Item]:
+    """All items by time; of equal times, those of the earlier stream first."""
+    if len(streams) == 1:
+        return iter(streams[0])
+    return heapq.merge(*streams, key=attrgetter("observed_at"))
+
+
+class Coverage:
+    """When the watches of this call ran: per kind from its first sign of life to the end of the file (and GRACE)."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, list[tuple[int, int]]] = {}
+        self._last: list[int] = []
+
+    def add(self, first: dict[str, int], last: int) -> None:
+        """A file's first time of each kind, and its last time of all."""
+        self._last.append(last)
+        for kind, since in first.items():
+            self._spans.setdefault(kind, []).append((since, last + GRACE_MICROS))
+
+    def has(self, kind: str, time: int) -> bool:
+        """Whether a watch of the kind ran at that time."""
+        return any(since <= time <= until for since, until in self._spans.get(kind, ()))
+
+    def just_ended(self, time: int) -> bool:
+        """Whether that time lies beyond the last line of a watch, but so near that the watch may go on."""
+        return any(last < time <= last + GRACE_MICROS for last in self._last) and not any(
+            time <= last for last in self._last
+        )
+
+
+class Seen(NamedTuple):
+    """What a first look at a watch file gave: the first time of each kind, the last time, and the moments at which it
+    says that cache dumps were taken, by file name without suffixes."""
+
+    first: dict[str, int]
+    last: int
+    dumps: dict[str, int]

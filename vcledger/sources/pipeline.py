@@ -1,0 +1,319 @@
+"""`import_paths`: files in, events in the log, a report out.
+
+Owns the order of an import: find the files, look what they are, merge them by time, hand them to the sink, make
+snapshots. Must not know any format, nor what the sink does. Called by `cli.import_`, the benchmarks, and users.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from eventstore.types import NewEvent
+from vcledger.at import bare_name
+from vcledger.errors import VcledgerError
+from vcledger.ledger import Ledger
+from vcledger.sources.compress import STDIN, CutOff, decompressed, open_source, raw_chunks
+from vcledger.sources.detect import HEAD_BYTES, Format, detect
+from vcledger.sources.framing import DEFAULT_LIMIT
+from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Vanished
+from vcledger.sources.merge import Coverage, by_time, find
+from vcledger.sources.observe import Observer
+from vcledger.sources.prove import cannot_prove
+from vcledger.sources.reader import Reader
+from vcledger.sources.redact import StorageOptions
+from vcledger.sources.report import Broken, FileReport, ImportReport, Tally, silent
+from vcledger.sources.sink import BATCH, Sink
+from vcledger.sources.snapshots import Snapshots
+
+WATCHES = frozenset({Format.recording, Format.watch})
+SECOND_HAND = frozenset({Format.audit, Format.dump})
+"""Formats that show objects as others saw them: late where a watch covers the time."""
+
+LIMIT_MIN = 1 << 16
+
+Progress = Callable[[int], None]
+"""Told how many more bytes of the files have been read."""
+
+
+class NoSuchInput(VcledgerError):
+    """A path that was given is not there, or cannot be opened. Nothing was imported."""
+
+
+class NothingToImport(VcledgerError):
+    """None of the files has a form that the import knows, or there are none."""
+
+
+class ImportOptions(msgspec.Struct, frozen=True):
+    """storage: what to keep of objects. max_line_bytes: the largest line, object or list item. snapshots: make those of
+    the cache that are due. broken_file: where broken input is written, as JSON lines."""
+
+    storage: StorageOptions = StorageOptions()
+    max_line_bytes: int = DEFAULT_LIMIT
+    snapshots: bool = True
+    batch: int = BATCH
+    broken_file: Path | None = None
+
+
+class Source:
+    """A file, or standard input, that can be read more than once (the latter after `spool`)."""
+
+    def __init__(self, path: Path | str, format_: Format, head: bytes = b"") -> None:
+        self.path, self.format, self._head = path, format_, head
+        self._spooled: IO[bytes] | None = None
+        self.dump_time: int | None = None
+
+    @property
+    def name(self) -> str:
+        return "stdin" if str(self.path) == STDIN else str(self.path)
+
+    @property
+    def is_stdin(self) -> bool:
+        return str(self.path) == STDIN
+
+    def chunks(self, count: Progress | None = None) -> Iterator[bytes]:
+        """Its bytes, decompressed."""
+        if self._spooled is not None:
+            self._spooled.seek(0)
+            yield from decompressed(raw_chunks(self._spooled, count))
+        elif self.is_stdin:
+            yield from decompressed(self._rest(count))
+        else:
+            with open_source(self.path) as file:
+                yield from decompressed(raw_chunks(file, count))
+
+    def _rest(self, count: Progress | None) -> Iterator[bytes]:
+        """Standard input from its start: what was looked at, then what follows."""
+        if count is not None:
+            count(len(self._head))
+        if self._head:
+            yield self._head
+        yield from raw_chunks(open_source(STDIN), count)
+
+    def spool(self, stack: ExitStack) -> None:
+        """Writes standard input to a temporary file, when it has to be read twice."""
+        if self.is_stdin and self._spooled is None:
+            spooled = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed by the stack)
+            for chunk in self._rest(None):
+                spooled.write(chunk)
+            self._spooled = spooled
+
+
+def look(path: Path | str) -> Source:
+    """Opens a file and finds out its format. OSError as it comes."""
+    head = bytearray()
+    file = open_source(path)
+    try:
+        for chunk in raw_chunks(file):
+            head += chunk
+            if len(head) >= HEAD_BYTES:
+                break
+    finally:
+        if str(path) != STDIN:
+            file.close()
+    plain = bytearray()
+    with suppress(CutOff):
+        for chunk in decompressed(iter([bytes(head)])):
+            plain += chunk
+            if len(plain) >= HEAD_BYTES * 4:
+                break
+    return Source(path, detect(bytes(plain)), bytes(head))
+
+
+class Import:
+    """One call of `import_paths`."""
+
+    def __init__(self, ledger: Ledger, cluster: str, options: ImportOptions, progress: Progress | None) -> None:
+        if not cluster or not cluster.isprintable() or len(cluster) > 253:
+            raise VcledgerError(f"{cluster!r} is no name for a cluster")
+        if options.max_line_bytes < LIMIT_MIN:
+            raise VcledgerError(f"--max-line-size must be at least {LIMIT_MIN} bytes")
+        self.ledger, self.cluster, self.options, self.progress = ledger, cluster, options, progress
+        self.report = ImportReport(cluster=cluster)
+        self.coverage = Coverage()
+        self._aside: IO[bytes] | None = None
+
+    def run(self, paths: Sequence[Path | str]) -> ImportReport:
+        """All of it. The report's `seconds_durable` is the time until the last batch was on disk."""
+        began = time.perf_counter()
+        with ExitStack() as stack:
+            self._stack = stack
+            sources = self._sources(paths)
+            two_passes = self._cover(sources)
+            snapshots = stack.enter_context(Snapshots(self.ledger, self.cluster, self.options.snapshots))
+            sink = Sink(
+                self.ledger.store,
+                self.cluster,
+                self.report,
+                self.options.batch,
+                lambda: snapshots.begin_when_worth_it(self.report.stored),
+            )
+            take = sink.take
+            for item in by_time([self._first_pass(source, two_passes) for source in sources]):
+                take(item)
+            sink.finish()
+            if two_passes:
+                self._second_pass(sources, sink)
+            self.report.seconds_durable = time.perf_counter() - began
+            self.report.cannot_prove = cannot_prove([source.format for source in sources])
+            self.report.snapshots = snapshots.finish(self.report)
+        return self.report
+
+    # --- the files ----------------------------------------------------------------------------------------------
+
+    def _sources(self, paths: Sequence[Path | str]) -> list[Source]:
+        """The files that can be read, in a fixed order; the others go into the report."""
+        files, missing = find(paths)
+        if missing:
+            raise NoSuchInput(f"{', '.join(map(str, missing))}: no such file or folder; nothing was imported")
+        given = {str(path) for path in paths}
+        sources: list[Source] = []
+        for path in files:
+            try:
+                source = look(path)
+            except OSError as error:
+                if str(path) in given:
+                    raise NoSuchInput(f"{path}: {error.strerror or error}; nothing was imported") from error
+                self._tally(str(path), "unreadable").broken(0, f"cannot be read: {error.strerror or error}")
+                continue
+            if source.format is Format.unknown:
+                self.report.unknown_files.append(source.name)
+            elif source.format is Format.empty:
+                self.report.note(f"{source.name} is empty")
+                self._tally(source.name, str(Format.empty))
+            else:
+                sources.append(source)
+        if not sources:
+            raise NothingToImport(self._nothing(files))
+        return sources
+
+    def _nothing(self, files: Sequence[Path | str]) -> str:
+        if not files:
+            return "there are no files in what was given"
+        if not self.report.unknown_files:
+            return f"{', '.join(str(path) for path in files[:3])}: nothing in it" + (" …" if len(files) > 3 else "")
+        some = ", ".join(self.report.unknown_files[:3]) + (" …" if len(self.report.unknown_files) > 3 else "")
+        return (
+            f"{some}: not a form that import knows (recordings, watch lines, kubectl's JSON or YAML, audit logs, "
+            "Volcano cache dumps)"
+        )
+
+    def _tally(self, name: str, format_: str) -> Tally:
+        file = FileReport(name, format_)
+        self.report.files.append(file)
+        return Tally(self.report, file, self._keep_aside if self.options.broken_file is not None else None)
+
+    def _keep_aside(self, broken: Broken, data: bytes) -> None:
+        """A line of --broken: where it was, why, and the text, with bytes that are no UTF-8 as \\xNN."""
+        if self._aside is None:
+            assert self.options.broken_file is not None
+            self._aside = self._stack.enter_context(open(self.options.broken_file, "wb"))  # noqa: SIM115
+        text = data.decode("utf-8", "backslashreplace")
+        line = {"file": broken.file, "line": broken.line, "reason": broken.reason, "text": text}
+        self._aside.write(msgspec.json.encode(line) + b"\n")
+
+    # --- what covers what ---------------------------------------------------------------------------------------
+
+    def _cover(self, sources: list[Source]) -> bool:
+        """Whether watches and second-hand files come together; then the watches are looked through once before."""
+        if not any(source.format in WATCHES for source in sources):
+            return False
+        if not any(source.format in SECOND_HAND for source in sources):
+            return False
+        dumps: dict[str, int] = {}
+        for source in sources:
+            source.spool(self._stack)
+            if source.format in WATCHES:
+                self._look_through(source, dumps)
+        for source in sources:
+            if source.format is Format.dump:
+                source.dump_time = dumps.get(bare_name(source.name))
+        return True
+
+    def _look_through(self, source: Source, dumps: dict[str, int]) -> None:
+        first: dict[str, int] = {}
+        last = 0
+        for item in self._items(source, silent(source.name), None):
+            last = item.observed_at
+            if (kind := kind_of(item)) and kind not in first:
+                first[kind] = last
+            if type(item) is NewEvent and item.type == "Marker":
+                file = msgspec.json.decode(item.payload).get("file") or ""
+                dumps.setdefault(bare_name(file), last)
+        self.coverage.add(first, last)
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def _items(self, source: Source, tally: Tally, count: Progress | None) -> Iterator[Item]:
+        observer = Observer(self.cluster, self.options.storage)
+        reader = Reader(source.name, observer, tally, self.options.max_line_bytes, source.dump_time)
+        try:
+            yield from reader.items(reader.open(source.chunks(count)))
+        except OSError as error:
+            tally.broken(0, f"cannot be read: {error.strerror or error}")
+
+    def _first_pass(self, source: Source, two_passes: bool) -> Iterator[Item]:
+        items = self._items(source, self._tally(source.name, str(source.format)), self.progress)
+        return self._ahead(items) if two_passes and source.format in SECOND_HAND else items
+
+    def _ahead(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Of a second-hand file what no watch covers. What comes just after a watch's end is kept as late, so that the
+        watch can be imported again when it has grown."""
+        for item in items:
+            if self._covered(item):
+                continue
+            if self.coverage.just_ended(item.observed_at):
+                event = item.event if type(item) is Sighting else item
+                if type(event) is NewEvent:
+                    yield event._replace(late=True)
+            else:
+                yield item
+
+    def _second_pass(self, sources: list[Source], sink: Sink) -> None:
+        """Of the second-hand files what a watch covers, as late."""
+        for source in sources:
+            if source.format not in SECOND_HAND:
+                continue
+            for item in self._items(source, silent(source.name), None):
+                event = item.event if type(item) is Sighting else item
+                if type(event) is NewEvent and self._covered(item):
+                    sink.late(event)
+        sink.finish()
+
+    def _covered(self, item: Item) -> bool:
+        """Whether a second-hand item shows an object of a kind that a watch of this call had in view at the time."""
+        if type(item) is NewEvent and item.family != "observation":
+            return False
+        return self.coverage.has(kind_of(item), item.observed_at)
+
+
+def kind_of(item: Item) -> str:
+    """The kind that an item is of; '' for none."""
+    if type(item) is NewEvent:
+        return item.stream.kind
+    if type(item) in (ListItem, Sighting):
+        return item.event.stream.kind  # type: ignore[union-attr]
+    if isinstance(item, ListBegun | Vanished | Broke):
+        return item.kind
+    return ""
+
+
+def import_paths(
+    ledger: Ledger,
+    paths: Sequence[Path | str],
+    *,
+    cluster: str = "default",
+    options: ImportOptions | None = None,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Imports files, folders and standard input ("-") into a cluster of the ledger.
+
+    Raises NoSuchInput and NothingToImport before anything is stored, and the log's own errors, after which everything
+    up to the last whole batch is in the ledger: running it again goes on from there. Broken input is in the report."""
+    return Import(ledger, cluster, options or ImportOptions(), progress).run(paths)

@@ -1,0 +1,47 @@
+"""What each format cannot prove, in words for the report.
+
+Owns these sentences. Must not know how a format is read. Called by `vcledger.sources.pipeline`.
+"""
+
+from __future__ import annotations
+
+from vcledger.sources.detect import Format
+
+CANNOT: dict[Format, tuple[str, ...]] = {
+    Format.recording: (
+        "a watch shows what the API server stored, not what a scheduler assumed: tasks being bound and volumes being "
+        "assumed are not in it, and a bind that failed is not either (an audit log has those)",
+    ),
+    Format.watch: (
+        "raw watch lines have no time of receipt: the newest time inside each object stands in for it, whole seconds "
+        "mostly, so the order across kinds within a second is a guess",
+        "a watch shows what the API server stored, not what a scheduler assumed, nor binds that failed",
+    ),
+    Format.objects: (
+        "objects and lists by themselves say how things were at a moment, not what happened between, and not that what "
+        "is missing was deleted: a list may have been of one namespace or one label",
+    ),
+    Format.yaml: (
+        "objects and lists by themselves say how things were at a moment, not what happened between, and not that what "
+        "is missing was deleted: a list may have been of one namespace or one label",
+    ),
+    Format.audit: (
+        "an audit log shows what was written and answered, at the level that its policy logs: no changes without a "
+        "body (Metadata level), none by the API server itself, and not when a watcher learned of it",
+    ),
+    Format.dump: (
+        "a cache dump is one scheduler's memory at one moment: no reasons, no queues, volumes or priority classes, no "
+        "nodes that are not Ready and no jobs without PodGroup or queue; conditions in it may be the scheduler's own, "
+        "not yet written ones",
+    ),
+}
+
+
+def cannot_prove(formats: list[Format]) -> list[str]:
+    """The sentences for the formats of a call, each once, in a fixed order."""
+    found: dict[str, None] = {}
+    for format_ in Format:
+        if format_ in formats:
+            for sentence in CANNOT.get(format_, ()):
+                found.setdefault(f"{format_}: {sentence}")
+    return list(found)

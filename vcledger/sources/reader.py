@@ -1,0 +1,277 @@
+"""One stream of bytes of any known format to items for the pipeline.
+
+Owns the way from a format to its reader, and that a broken piece is counted and kept aside while its neighbours are
+read. Must not know the log. Called by `vcledger.sources.pipeline`.
+
+A file may hold several forms: each JSON value is told by itself. The format only says how the stream is cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import msgspec
+
+from vcledger.sources import dump, yamldocs
+from vcledger.sources.audit import AuditLog, in_order
+from vcledger.sources.compress import CutOff
+from vcledger.sources.detect import HEAD_BYTES, Format, detect
+from vcledger.sources.framing import Piece, line_batches, values
+from vcledger.sources.items import Item, ListBegun, ListItem, Sighting
+from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, newest_time, shown
+from vcledger.sources.recording import Recording
+from vcledger.sources.redact import compact
+from vcledger.sources.report import Tally
+from vcledger.sources.shape import Clock, Shape, is_audit, is_list, shapes
+from vcledger.sources.volcano_dump import NotADump, parse
+from vcledger.sources.watchlines import WatchLines
+from volcano.objects.kinds import BY_GROUP_KIND, Kind
+
+DUMP_FACTOR = 16
+"""A cache dump is read whole: it may be this many times as large as one piece of any other format."""
+
+_LIST_KIND = re.compile(rb'"kind"\s*:\s*"([^"\\]{1,80})List"')
+_LIST_VERSION = re.compile(rb'"apiVersion"\s*:\s*"([^"\\]{1,80})"')
+_SCENARIO = frozenset({"ACTION", "API", "CONTROL", "DB"})
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw] | None)
+
+
+class _ListOnly(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+_list_meta = msgspec.json.Decoder(_ListOnly)
+
+
+class Reader:
+    """Reads one stream. `name` is what it is called, `dump_time` when a dump in it was taken, if that is known."""
+
+    def __init__(self, name: str, observer: Observer, tally: Tally, limit: int, dump_time: int | None = None) -> None:
+        self.name, self.observer, self.tally, self.limit = name, observer, tally, limit
+        self.dump_time = dump_time
+        self.clock = Clock()
+        self.format = Format.unknown
+        self._recording = Recording(observer, self.clock)
+        self._watch = WatchLines(observer, self.clock)
+        self._audit = AuditLog(observer)
+
+    def open(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Looks at the beginning and sets `format`; returns all of the chunks again."""
+        head: list[bytes] = []
+        size = 0
+        try:
+            for chunk in chunks:
+                head.append(chunk)
+                size += len(chunk)
+                if size >= HEAD_BYTES:
+                    break
+        except CutOff as error:
+            chunks = _failing(error)
+        self.format = detect(b"".join(head)[: HEAD_BYTES * 4])
+        self.tally.file.format = str(self.format)
+        return chain(head, chunks)
+
+    def items(self, chunks: Iterator[bytes]) -> Iterator[Item]:
+        """What is in the stream that `open` gave back, times never going back. A stream that is cut off gives what came
+        before."""
+        match self.format:
+            case Format.recording:
+                return self._guarded(self._lines(chunks, True))
+            case Format.watch:
+                return self._guarded(self._lines(chunks, False))
+            case Format.audit:
+                return self._clocked(in_order(self._guarded(self._lines(chunks, False))))
+            case Format.objects:
+                return self._clocked(in_order(self._guarded(self._values(values(chunks, self.limit, self._complain)))))
+            case Format.yaml:
+                return self._guarded(self._yaml(chunks))
+            case Format.dump:
+                return self._guarded(self._dump(chunks))
+            case _:
+                return iter(())
+
+    # --- cutting ------------------------------------------------------------------------------------------------
+
+    def _complain(self, line: int, reason: str, data: bytes) -> None:
+        self.tally.read()
+        self.tally.broken(line, reason, data)
+
+    def _guarded(self, items: Iterator[Item]) -> Iterator[Item]:
+        try:
+            yield from items
+        except CutOff as error:
+            self.tally.broken(0, str(error))
+        except OSError as error:
+            self.tally.broken(0, f"cannot be read further: {error.strerror or error}")
+
+    def _clocked(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Times of the file never go back: what is left out of order takes the time of what is before it."""
+        for item in items:
+            time = self.clock.at(item.observed_at)
+            yield item if time == item.observed_at else item._replace(observed_at=time)
+
+    def _lines(self, chunks: Iterator[bytes], recording: bool) -> Iterator[Item]:
+        """JSON lines. A recording's usual lines take a short way."""
+        fast, tally = self._recording.fast, self.tally
+        for number, lines in line_batches(chunks, self.limit, self._complain):
+            before = len(lines)
+            for offset, line in enumerate(lines):
+                if recording:
+                    try:
+                        item = fast(line)
+                        if item is not None:
+                            yield item
+                            continue
+                    except (Unusable, Unwanted, ValueError):
+                        pass  # the long way finds out again, and says so
+                if not line or line.isspace():
+                    before -= 1
+                    continue
+                yield from self._told(number + offset, line)
+            tally.read(before)
+
+    def _values(self, pieces: Iterable[Piece]) -> Iterator[Item]:
+        for piece in pieces:
+            if piece.item:
+                self.tally.read()
+                yield from self._told(piece.line, piece.data, piece.head)
+            elif not self._is_emptied_list(piece.data):
+                self.tally.read()
+                yield from self._told(piece.line, piece.data)
+
+    def _yaml(self, chunks: Iterator[bytes]) -> Iterator[Item]:
+        for piece in yamldocs.pieces(chunks, self.limit, self._complain):
+            try:
+                data = yamldocs.to_json(piece.data, self.limit)
+                head = yamldocs.to_json(piece.head, self.limit) if piece.head else b""
+            except Unusable as error:
+                self._complain(piece.line, str(error), piece.data)
+                continue
+            if data == b"null" or (not piece.item and self._is_emptied_list(data)):
+                continue
+            self.tally.read()
+            yield from self._told(piece.line, data, head)
+
+    def _dump(self, chunks: Iterator[bytes]) -> Iterator[Item]:
+        """A whole dump, or one line that says why it cannot be read."""
+        parts, size, limit = [], 0, self.limit * DUMP_FACTOR
+        for chunk in chunks:
+            parts.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                self._complain(0, f"a dump of more than {limit:,} bytes: raise --max-line-size", b"")
+                return
+        try:
+            parsed = parse(b"".join(parts), self.name)
+        except (NotADump, RecursionError) as error:
+            self._complain(0, str(error), b"")
+            return
+        moment = self.dump_time if self.dump_time is not None else dump.time_in_name(self.name)
+        for event in dump.observations(parsed, self.observer, self.tally, moment):
+            yield Sighting(event.observed_at, event)
+
+    # --- one value ----------------------------------------------------------------------------------------------
+
+    def _told(self, line: int, data: bytes, head: bytes = b"") -> Iterator[Item]:
+        """The items of one JSON value; a broken one is counted, an unwanted one too, each with its reason."""
+        try:
+            yield from self._value(data, head)
+        except Unwanted as error:
+            self.tally.ignored(str(error))
+        except Unusable as error:
+            self.tally.broken(line, str(error), data)
+
+    def _value(self, data: bytes, head: bytes) -> Iterator[Item]:
+        shape = decoded(shapes, data)
+        if shape.recorded_at is not None:
+            yield from self._recording.line(shape, data)
+        elif shape.type is not None and shape.kind is None and bytes(shape.object):
+            yield from self._watch_line(shape, data)
+        elif is_audit(shape):
+            yield from self._audit.event(data)
+        elif is_list(shape):
+            yield from self._list(shape, data)
+        else:
+            yield self._object(shape, data, head)
+
+    def _watch_line(self, shape: Shape, data: bytes) -> Iterator[Item]:
+        if shape.type == "LIST":
+            yield from self._whole_list(bytes(shape.object), data)
+        elif shape.type in _SCENARIO:
+            raise Unwanted(f"a scenario's {shape.type} line")
+        else:
+            if b"\n" in data:
+                shape.object = msgspec.Raw(compact(bytes(shape.object)))
+            yield from self._watch.line(shape, data)
+
+    def _object(self, shape: Shape, data: bytes, head: bytes) -> Item:
+        """An object by itself, or an item of a list that may lack its kind."""
+        if b"\n" in data:
+            data = compact(data)
+        kind = kind_of_object(data) if shape.kind and shape.api_version else self._kind_of_item(shape, head)
+        part = self.observer.read(kind, data)
+        time = self.clock.at(newest_time(part))
+        return Sighting(time, self.observer.event(kind, "MODIFIED", part, data, time))
+
+    def _kind_of_item(self, shape: Shape, head: bytes) -> Kind:
+        """From the beginning of the list, where the API server writes its kind."""
+        found, version = _LIST_KIND.search(head), _LIST_VERSION.search(head)
+        if found is None or version is None:
+            missing = "kind" if not shape.kind else "apiVersion"
+            raise Unusable(
+                f"neither a watch line, a recording's line, an audit event nor an object: it has no {missing}"
+            )
+        return self._known_kind(version[1].decode("utf-8", "replace"), found[1].decode("utf-8", "replace"))
+
+    def _known_kind(self, api_version: str, name: str) -> Kind:
+        kind = BY_GROUP_KIND.get((api_version.rpartition("/")[0], name))
+        if kind is None:
+            raise Unwanted(f"kind {shown(name)} of {shown(api_version)}")
+        return kind
+
+    def _list(self, shape: Shape, data: bytes) -> Iterator[Item]:
+        """A list on one line among other lines. What is broken in it is told with the list's line."""
+        head = data[: data.find(b'"items"')]
+        if shape.kind and f'"kind":"{shape.kind}"'.encode() not in head.replace(b" ", b""):
+            head = f'{{"kind":"{shape.kind}","apiVersion":"{shape.api_version}",'.encode()
+        problem: Unusable | None = None
+        for raw in decoded(_raw_items, shape.items) or () if bytes(shape.items) else ():
+            try:
+                yield from self._value(bytes(raw), head)
+            except Unwanted as error:
+                self.tally.ignored(str(error))
+            except Unusable as error:
+                problem = error
+        if problem is not None:
+            raise problem
+
+    def _whole_list(self, body: bytes, line: bytes) -> Iterator[Item]:
+        """A LIST line: the answer to a list of a whole kind, so what is missing in it is gone."""
+        shape = decoded(shapes, body)
+        if not is_list(shape):
+            raise Unusable("a LIST line whose object is no list")
+        kind = self._known_kind(shape.api_version or "", (shape.kind or "").removesuffix("List"))
+        items = [bytes(raw) for raw in (decoded(_raw_items, shape.items) or () if bytes(shape.items) else ())]
+        parts = [(self.observer.read(kind, item), item) for item in items]
+        version = decoded(_list_meta, shape.metadata).resource_version if bytes(shape.metadata) else ""
+        time = self.clock.at(max((t for part, _ in parts if (t := newest_time(part)) is not None), default=None))
+        key = hash_key(line.strip(), str(time))
+        events = [self.observer.event(kind, "ADDED", part, item, time) for part, item in parts]
+        yield ListBegun(time, kind.name, kind.full_resource, version, len(events), False, key)
+        for event in events:
+            yield ListItem(time, event)
+
+    def _is_emptied_list(self, data: bytes) -> bool:
+        """A list's own text, after its items have been given out."""
+        try:
+            return is_list(shapes.decode(data))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+
+
+def _failing(error: CutOff) -> Iterator[bytes]:
+    """An iterator that raises the error when it is asked."""
+    yield from ()
+    raise error

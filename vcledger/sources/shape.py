@@ -1,0 +1,90 @@
+"""The outer form of a JSON value: a recording's line, a watch line, an audit event, a list, or an object.
+
+Owns the struct that reads just enough to tell, and small helpers of all readers. Must not know what follows from it.
+Called by the readers of `vcledger.sources`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from eventstore.types import RECORDED, NewEvent, StreamId
+from vcledger.errors import BadTime
+from vcledger.sources.observe import Unusable
+from vcledger.sources.redact import ABSENT
+from vcledger.sources.times import micros
+from volcano.events import catalog
+from volcano.events.base import DomainEvent
+
+
+class Shape(msgspec.Struct, rename="camel", gc=False):
+    """Every key at the top of a value that some format is told by."""
+
+    recorded_at: str | None = None
+    marker: str | None = None
+    resource: str = ""
+    type: str | None = None
+    object: msgspec.Raw = ABSENT
+    initial_list: bool = False
+    relist: bool = False
+    kind: str | None = None
+    api_version: str | None = None
+    items: msgspec.Raw = ABSENT
+    level: str | None = None
+    metadata: msgspec.Raw = ABSENT
+
+
+shapes = msgspec.json.Decoder(Shape)
+
+AUDIT_GROUP = "audit.k8s.io/"
+
+
+def is_audit(shape: Shape) -> bool:
+    """An event of an API server's audit log, of any version."""
+    return shape.kind == "Event" and (shape.api_version or "").startswith(AUDIT_GROUP)
+
+
+def is_list(shape: Shape) -> bool:
+    """A List, PodList, EventList ... : an envelope of items."""
+    return (shape.kind or "").endswith("List") and bool(shape.api_version)
+
+
+class Clock:
+    """The time of observation within a file: it never goes back."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def at(self, time: int | None) -> int:
+        """The time, or that of the piece before when it is earlier or there is none."""
+        if time is not None and time > self.now:
+            self.now = time
+        return self.now
+
+
+def time_of(text: str | None, what: str) -> int:
+    """A time that a format demands. Unusable when there is none."""
+    try:
+        return micros(text or "")
+    except BadTime as error:
+        raise Unusable(f"{what}: {error}") from error
+
+
+def said(cluster: str, kind: str, event: DomainEvent, observed_at: int, key: int, known: int = RECORDED) -> NewEvent:
+    """An event about a kind as a whole, or about the recording, stored once under `key`."""
+    return keyed(StreamId(cluster, kind, "", "", ""), event, observed_at, key, known)
+
+
+def keyed(stream: StreamId, event: DomainEvent, observed_at: int, key: int, known: int) -> NewEvent:
+    """An event that is no observation, stored once under `key` in its stream."""
+    encoded = catalog.encode(event)
+    return NewEvent(
+        stream, encoded.type, encoded.family, observed_at, encoded.payload, encoded.schema, known, key, False
+    )
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON text."""
+    return msgspec.json.encode(value).decode()

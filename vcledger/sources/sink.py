@@ -1,0 +1,325 @@
+"""Items into the log: times that never go back, lists worked out with what the ledger knows, batches appended.
+
+Owns everything of an import that needs the ledger's state. Must not know files nor formats. Called by
+`vcledger.sources.pipeline`.
+
+Time in the log of a cluster never goes back. Whatever is older than what the ledger had when the import began is late;
+jitter between the files of one call is evened out to the time of what came before. A list and what it proves (items,
+inferred deletions, the gap) go into one batch, so that a crash leaves all of it or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from eventstore import EventStore
+from eventstore.types import INFERRED, RECORDED, NewEvent, StoredEvent, StreamHead, StreamId
+from vcledger.codec import OBJECT_TYPES
+from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Vanished
+from vcledger.sources.lists import CHANGED, Known, LastSeen, Outage, Relist, Watches
+from vcledger.sources.observe import KEY_MIN, hash_key
+from vcledger.sources.report import Gap, ImportReport
+from vcledger.sources.shape import said
+from volcano.events.observation import GapRecorded, ListCompleted
+
+BATCH = 4_000
+BATCH_BYTES = 32 << 20
+LIST_BATCH = 200_000
+LIST_BATCH_BYTES = 256 << 20
+"""Events and bytes of an append; while a list is in progress the larger limits hold, so that it stays whole."""
+
+LOOK_BACK = 200
+"""How many of a kind's newest events are looked at for the last sign of life of its watch."""
+
+NO_LIFE = frozenset({"WatchFailed", "WatchExpired", "GapRecorded"})
+
+
+class _Versioned(msgspec.Struct):
+    resource_version: str = ""
+
+
+_versioned = msgspec.json.Decoder(_Versioned)
+
+
+def last_seen(event: NewEvent | StoredEvent) -> LastSeen:
+    """An event of a watch as a sign of life."""
+    key = event.resource_version
+    if key is not None and key < KEY_MIN and event.type in OBJECT_TYPES:
+        return LastSeen(event.observed_at, str(key))
+    try:
+        return LastSeen(event.observed_at, _versioned.decode(event.payload).resource_version)
+    except msgspec.DecodeError:
+        return LastSeen(event.observed_at, "")
+
+
+class _InProgress:
+    """A list whose items are coming in."""
+
+    def __init__(self, begun: ListBegun, relist: Relist, outage: Outage | None) -> None:
+        self.begun, self.relist, self.outage, self.left = begun, relist, outage, begun.length
+
+
+class Sink:
+    """Takes the items of one import, in order. Call `finish` at the end."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        cluster: str,
+        report: ImportReport,
+        batch: int = BATCH,
+        appended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.store, self.cluster, self.report, self._appended = store, cluster, report, appended
+        mark = store.high_water(cluster)
+        self.start = -(2**62) if mark is None else mark
+        self._now = self.start
+        self._batch: list[NewEvent] = []
+        self._bytes = 0
+        self._batch_max, self._limit = batch, batch
+        self._bytes_limit = BATCH_BYTES
+        self._lists: dict[str, _InProgress] = {}
+        self._last: dict[str, NewEvent] = {}
+        self._watches = Watches()
+        self._sighted: set[StreamId] = set()
+
+    # --- taking -------------------------------------------------------------------------------------------------
+
+    def take(self, item: Item) -> None:
+        """One item."""
+        if type(item) is NewEvent:
+            self._event(item)
+        elif type(item) is ListItem:
+            self._list_item(item)
+        elif type(item) is ListBegun:
+            self._list_begun(item)
+        elif type(item) is Sighting:
+            self._sighting(item.event)
+        elif type(item) is Broke:
+            self._broke(item)
+        elif type(item) is Vanished:
+            self._vanished(item)
+
+    def _event(self, event: NewEvent) -> None:
+        """An event of a watch, or one that is ready."""
+        if event.known == RECORDED:
+            kind = event.stream.kind
+            if self._lists and kind in self._lists:
+                self._end_list(kind)
+            if event.type == "WatchStarted":
+                self._watches.resumed(kind)
+            self._last[kind] = event
+        self._add(event)
+
+    def _add(self, event: NewEvent) -> None:
+        """Into the batch, its time made to fit."""
+        time = event.observed_at
+        if time >= self._now:
+            if not event.late:
+                self._now = time
+        elif time >= self.start and not event.late:
+            event = event._replace(observed_at=self._now)
+        self._batch.append(event)
+        self._bytes += len(event.payload)
+        if len(self._batch) >= self._limit or self._bytes >= self._bytes_limit:
+            self.flush()
+
+    def late(self, event: NewEvent) -> None:
+        """An event that the folds are to skip, whatever its time."""
+        self._add(event._replace(late=True))
+
+    def flush(self) -> None:
+        """Appends what waits. Durable when it returns."""
+        if not self._batch:
+            return
+        result = self.store.append(self._batch)
+        self._batch, self._bytes = [], 0
+        self.report.stored += result.stored
+        self.report.already += result.already
+        self.report.late += result.late
+        self._appended()
+
+    def finish(self) -> None:
+        """The end of the input."""
+        for kind in list(self._lists):
+            self._end_list(kind)
+        self.flush()
+
+    def _hold(self) -> None:
+        """Larger batches while a list is in progress."""
+        self._limit = LIST_BATCH if self._lists else self._batch_max
+        self._bytes_limit = LIST_BATCH_BYTES if self._lists else BATCH_BYTES
+
+    # --- lists --------------------------------------------------------------------------------------------------
+
+    def _list_begun(self, begun: ListBegun) -> None:
+        kind = begun.kind
+        if kind in self._lists:
+            self._end_list(kind)
+        if begun.observed_at < self.start:
+            self._overtaken(begun)
+            return
+        self.flush()
+        outage = self._watches.listed(kind, self._last_sign(kind), begun.relist)
+        self._lists[kind] = _InProgress(begun, Relist(self._known(kind)), outage)
+        self._hold()
+        if begun.length == 0:
+            self._end_list(kind)
+
+    def _overtaken(self, begun: ListBegun) -> None:
+        """A list from before what the ledger has got to: its items are late, and what is missing in it was either
+        worked out when it was first imported, or must not rewrite what has been known since."""
+        self._watches.resumed(begun.kind)
+
+    def _list_item(self, item: ListItem) -> None:
+        event = item.event
+        stream = event.stream
+        progress = self._lists.get(stream.kind)
+        if progress is None:
+            self._last[stream.kind] = event
+            self._add(event)
+            return
+        found = progress.relist.item(stream.namespace, stream.name, stream.uid, event.resource_version)
+        if found.replaced is not None:
+            self._gone([found.replaced], stream.kind, event.observed_at)
+        self._add(event._replace(type="ObjectModified") if found.change == CHANGED else event)
+        progress.left -= 1
+        if progress.left == 0:
+            self._end_list(stream.kind)
+
+    def _end_list(self, kind: str) -> None:
+        """The list is whole, or as whole as it gets: when items are lacking, nothing is inferred from that."""
+        progress = self._lists.pop(kind)
+        begun, relist, outage = progress.begun, progress.relist, progress.outage
+        whole = progress.left <= 0
+        if whole:
+            self._gone(relist.missing(), kind, begun.observed_at)
+        else:
+            self.report.note(
+                f"a list of {begun.resource} lacks {progress.left} of its {begun.length} items: "
+                "nothing is inferred from what is missing in it"
+            )
+        if outage is not None:
+            self._gap(begun, relist, outage)
+        if whole:
+            event = ListCompleted(
+                resource=begun.resource, resource_version=begun.version, items=begun.length, relist=begun.relist
+            )
+            completed = said(self.cluster, kind, event, begun.observed_at, begun.key)
+            self._last[kind] = completed
+            self._add(completed)
+        self._hold()
+        if len(self._batch) >= self._limit:
+            self.flush()
+
+    def _gap(self, begun: ListBegun, relist: Relist, outage: Outage) -> None:
+        event = GapRecorded(
+            resource=begun.resource,
+            from_time=outage.since.time,
+            to_time=begun.observed_at,
+            from_resource_version=outage.since.version,
+            to_resource_version=begun.version,
+            added=relist.added,
+            modified=relist.changed,
+            deleted=relist.deleted,
+            reason=outage.reason,
+        )
+        key = hash_key(str(begun.key), "gap")
+        self._add(said(self.cluster, begun.kind, event, begun.observed_at, key))
+        counts = relist.added, relist.changed, relist.deleted
+        self.report.gaps.append(Gap(begun.kind, outage.since.time, begun.observed_at, *counts, outage.reason))
+
+    def _gone(self, missing: Sequence[Known], kind: str, time: int) -> None:
+        """Inferred deletions, with the last state that the log has of each object."""
+        for start in range(0, len(missing), 500):
+            some = missing[start : start + 500]
+            stored = {event.position: event for event in self.store.get([one.position for one in some])}
+            for one in some:
+                last = stored.get(one.position)
+                if last is not None:
+                    self._add(deletion(last.stream, last.payload, last.resource_version, time))
+
+    # --- what the ledger knows ----------------------------------------------------------------------------------
+
+    def _known(self, kind: str) -> list[Known]:
+        """The objects of the kind that are there, as the ledger has them."""
+        found = []
+        for head in self.store.live(self.cluster, kind):
+            if head.stream.name and head.position and (one := self._as_known(head)) is not None:
+                found.append(one)
+        return found
+
+    def _as_known(self, head: StreamHead) -> Known | None:
+        """A stream's head as an object; None when its last observation says that it is gone."""
+        stream, version, position = head.stream, head.resource_version, head.position
+        if version is None or version >= KEY_MIN:
+            last = self._last_object(stream)
+            if last is None or last.type == "ObjectDeleted":
+                return None
+            version, position = last.resource_version, last.position
+        return Known(stream.namespace, stream.name, stream.uid, version, position)
+
+    def _last_object(self, stream: StreamId) -> StoredEvent | None:
+        """The last observation of a stream's object, which may stand before the stream's last event."""
+        found = self.store.read(
+            cluster=stream.cluster,
+            kinds=stream.kind,
+            namespace=stream.namespace,
+            name=stream.name,
+            uid=stream.uid,
+            types=OBJECT_TYPES,
+            late=False,
+            reverse=True,
+            limit=1,
+        )
+        return next(iter(found), None)
+
+    def _last_sign(self, kind: str) -> LastSeen | None:
+        """When a watch of the kind last gave a sign of life, in this import or as the ledger has it."""
+        event: NewEvent | StoredEvent | None = self._last.get(kind)
+        if event is None:
+            newest = self.store.read(cluster=self.cluster, kinds=kind, late=False, reverse=True, limit=LOOK_BACK)
+            recorded = (one for one in newest if one.known == RECORDED and one.type not in NO_LIFE)
+            event = next(recorded, None)
+        return None if event is None else last_seen(event)
+
+    # --- the rest -----------------------------------------------------------------------------------------------
+
+    def _broke(self, broke: Broke) -> None:
+        for kind in [broke.kind] if broke.kind else list(self._last):
+            event = self._last.get(kind)
+            if event is not None and event.observed_at >= self.start:
+                self._watches.broke(kind, last_seen(event), broke.reason)
+
+    def _sighting(self, event: NewEvent) -> None:
+        """An object of which is not said whether it is new. One that the ledger knows to be deleted is from before."""
+        stream = event.stream
+        if stream in self._sighted:
+            self._add(event)
+            return
+        self._sighted.add(stream)
+        head = self.store.stream_head(stream)
+        if head is not None and head.gone:
+            self.late(event)
+        else:
+            self._add(event if head is not None and head.position else event._replace(type="ObjectAdded"))
+
+    def _vanished(self, item: Vanished) -> None:
+        """A deletion without a last state: the ledger's own last state stands in for it."""
+        stream = StreamId(self.cluster, item.kind, item.namespace, item.name, item.uid)
+        last: NewEvent | StoredEvent | None = next(
+            (one for one in reversed(self._batch) if one.stream == stream and one.type in OBJECT_TYPES), None
+        )
+        if last is None and (head := self.store.stream_head(stream)) is not None and not head.gone:
+            last = self._last_object(stream)
+        if last is None or last.type == "ObjectDeleted" or item.observed_at < self.start:
+            self.report.ignored["audited delete of what is not in the ledger, or gone from it already"] += 1
+            return
+        self._add(deletion(stream, last.payload, last.resource_version, item.observed_at))
+
+
+def deletion(stream: StreamId, payload: bytes, version: int | None, time: int) -> NewEvent:
+    """An object's deletion that nobody saw."""
+    return NewEvent(stream, "ObjectDeleted", "observation", time, payload, 1, INFERRED, version, True)
