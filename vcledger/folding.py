@@ -38,17 +38,24 @@ class Folder:
         return self.store.load_snapshots(projection.name, projection.version, cluster, position)
 
     def nearest(self, projection: Projection[S], cluster: str, position: int) -> tuple[int, S]:
-        """The state that the snapshots at or before `position` give, and where it stands; (0, initial) without any."""
+        """The state that the snapshots at or before `position` give, and where it stands; (0, initial) without any.
+        HistoryPruned when it would rest on events that are no longer there."""
         chain = self.chain(projection, cluster, position)
+        reached, first = (chain[-1].position if chain else 0), self.store.first()
+        if reached < first - 1 and (chain or self._older(cluster, first)):
+            raise HistoryPruned(
+                f"no snapshot of {projection.name} stands between {first - 1} and {position}, and the events before "
+                f"{first} were pruned: ask for a later position, or for a model that has one"
+            )
         if not chain:
-            first = self.store.first()
-            if first > 1:
-                raise HistoryPruned(
-                    f"no snapshot of {projection.name} stands at or before position {position}, and the events before "
-                    f"{first} were pruned: ask for a model that has one"
-                )
             return 0, projection.initial()
-        return chain[-1].position, projection.load([snapshot.payload for snapshot in chain])
+        return reached, projection.load([snapshot.payload for snapshot in chain])
+
+    def _older(self, cluster: str, first: int) -> bool:
+        """Whether the cluster was already there when the events before `first` were pruned."""
+        if any(info.position < first for info in self.store.snapshots(cluster=cluster)):
+            return True
+        return next(self.store.read(cluster=cluster, to=first - 1, limit=1), None) is not None
 
     def at(self, projection: Projection[S], cluster: str, position: int) -> S:
         """The state after `position`."""
@@ -62,9 +69,10 @@ class Folder:
         position: int,
         progress: Callable[[int], None] | None = None,
     ) -> S:
-        """The state after `position` from the beginning of the record, without the help of snapshots. `progress` is
-        told the position that has been reached."""
-        return self.advance(projection, projection.initial(), cluster, 0, position, progress)
+        """The state after `position` from the beginning of the record, without the help of snapshots; of a pruned
+        record, from the snapshot that stands at its cut. `progress` is told the position that has been reached."""
+        start, state = self.nearest(projection, cluster, self.store.first() - 1)
+        return self.advance(projection, state, cluster, start, position, progress)
 
     def along(self, projection: Projection[S], cluster: str, positions: Iterable[int]) -> Iterator[tuple[int, S]]:
         """The state at each of some rising positions, in one pass; each is good until the next is asked for.

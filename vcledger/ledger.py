@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
 
 from eventstore import EventStore, open_store
-from eventstore.types import StoredEvent
+from eventstore.types import PruneReport, StoredEvent
 from projections.base import Projection
 from projections.cache import MODELS, Cache, CacheConfig, CacheProjection
-from vcledger import codec
+from projections.registry import PROJECTIONS
+from vcledger import codec, retention
 from vcledger.at import AtMarker, AtOffset, AtPosition, bare_name, format_time, parse
 from vcledger.errors import (
     BadTime,
@@ -295,6 +296,19 @@ class Ledger:
         while len(self._states) > _STATES_KEPT:
             self._states.popitem(last=False)
         return state
+
+    # --- upkeep ---------------------------------------------------------------------------------------------------
+
+    def prune(
+        self, before: str | int, *, projections: Sequence[Projection[Any]] = PROJECTIONS, reclaim: bool = True
+    ) -> PruneReport:
+        """Drops what is older than `before` (as in `position`: the event at that position or time stays), up to the end
+        of a batch. First a whole snapshot of each projection (the cache under its three models) is put at the cut for
+        each cluster, so every state from there on can still be had, and the newest observation of each object that is
+        not gone stays readable. `reclaim` gives the room back to the disk. BadTime, or the log's typed errors."""
+        self._states.clear()
+        self._objects.clear()
+        return retention.prune(self, before, projections, reclaim=reclaim)
 
 
 def cache_projection(model: str = DEFAULT_MODEL, config: CacheConfig = DEFAULT_CONFIG) -> CacheProjection:

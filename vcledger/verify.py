@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from projections.registry import find
-
 from eventstore.types import SnapshotInfo, VerifyReport
 from projections.base import Projection
+from projections.registry import find
 from vcledger.errors import UndecodableEvent
 from vcledger.ledger import Ledger
 
@@ -93,14 +92,14 @@ def _against_rebuild(
     infos: Sequence[SnapshotInfo],
     progress: Callable[[str, int, int], None] | None,
 ) -> list[SnapshotCheck]:
-    """Folds once from the beginning and stops at each snapshot. After a prune the beginning is the oldest whole one,
-    which stands for what was dropped. An event that cannot be read ends it: nothing after it can be rebuilt."""
+    """Folds once from the beginning and stops at each snapshot. After a prune the beginning is the snapshot at its cut,
+    which stands for what was dropped; those before it cannot be checked any more. An event that cannot
+    be read ends it: nothing after it can be rebuilt."""
     checks: list[SnapshotCheck] = []
     folder, first = ledger.folder, ledger.store.first()
-    at, state = 0, projection.initial()
-    if first > 1 and infos:
-        at, state = folder.nearest(projection, cluster, infos[0].position)
-    for done, info in enumerate(infos, start=1):
+    start = 0 if first == 1 else min((info.position for info in infos if info.position >= first - 1), default=0)
+    at, state = folder.nearest(projection, cluster, start)
+    for done, info in enumerate((info for info in infos if info.position >= start), start=1):
         problem = digest = rebuilt = ""
         unreadable = False
         try:
