@@ -30,6 +30,9 @@ leaks_duplicate_adds (070-072)
 defers_claims (052, 115)
     A claim that is missing at AddPod drops all of the pod's volumes until a resync, and for ever if the pod has no
     group. Exact: the known ones count, the others when they come.
+counts_unprovisioned (recordings 03 and 05, where an option turns it off)
+    A claim whose class has the provisioner kubernetes.io/no-provisioner counts as an attachable volume, which no node
+    offers. Exact: such a volume is not attached by a driver.
 retries_unknown_node (046)
     Deleting a node that was never cached is tried again on each sync. Exact: there is nothing to do.
 priority_by_snapshot (066)
@@ -66,6 +69,7 @@ class Model(NamedTuple):
     resets_default_priority: bool
     leaks_duplicate_adds: bool
     defers_claims: bool
+    counts_unprovisioned: bool
     retries_unknown_node: bool
     priority_by_snapshot: bool
     defers_cleanup: bool
@@ -73,9 +77,9 @@ class Model(NamedTuple):
     ignores_unbound: bool
 
 
-VOLCANO_1_10 = Model("volcano-1.10", *([True] * 16))
+VOLCANO_1_10 = Model("volcano-1.10", *([True] * 17))
 VOLCANO_1_11 = VOLCANO_1_10._replace(name="volcano-1.11", freezes_not_ready=False)
-EXACT = Model("exact", *([False] * 16))
+EXACT = Model("exact", *([False] * 17))
 
 MODELS: dict[str, Model] = {model.name: model for model in (VOLCANO_1_10, VOLCANO_1_11, EXACT)}
 

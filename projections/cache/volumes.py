@@ -19,6 +19,7 @@ from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 DRIVER_PARAMETER = "csi.storage.k8s.io/csi-driver-name"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _NAME_LENGTH_MAX = 63
 
 
@@ -79,6 +80,8 @@ def volume_counts(cache: Cache, ref: PodRef) -> dict[str, int]:
                 raise ClaimMissing(name)
             continue
         driver = _driver(cache, claim)
+        if driver == NO_PROVISIONER and not cache.policy.counts_unprovisioned:
+            continue
         if driver and driver not in cache.config.ignored_provisioners:
             key = attach_limit_name(driver)
             counts[key] = counts.get(key, 0) + 1
