@@ -176,11 +176,11 @@ def namespace_filter(namespace: str | None, everywhere: bool) -> str | None:
 
 
 @contextmanager
-def opened(db: str | None, *, read_only: bool = True, create: bool = False) -> Iterator[Ledger]:
+def opened(db: str | None, *, read_only: bool = True, create: bool = False, upgrade: bool = False) -> Iterator[Ledger]:
     """The ledger of `--db`, closed at the end."""
     from vcledger.ledger import Ledger
 
-    ledger = Ledger.open(db, create=create, read_only=read_only)
+    ledger = Ledger.open(db, create=create, read_only=read_only, upgrade=upgrade)
     try:
         yield ledger
     finally:

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cli.common import guarded
+from cli.common import PIPE_CLOSED, guarded, silence_stdout
 
 COMMANDS = (
     "import_",
@@ -44,6 +44,14 @@ class LedgerGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of registration, which is the order a person meets them."""
         return list(self.commands)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command. A closed pipe is caught here: the parser would make it exit code 1, a failed check."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            silence_stdout()
+            raise typer.Exit(PIPE_CLOSED) from None
 
     def main(self, *args: Any, **extra: Any) -> Any:
         for stream in (sys.stdout, sys.stderr):

@@ -9,7 +9,7 @@ models are folded forward side by side, and after each event only what it touche
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from projections.cache import CACHE_KINDS, Cache, CacheConfig
@@ -18,7 +18,7 @@ from vcledger import codec
 from vcledger import quantities as q
 from vcledger.folding import BATCH
 from vcledger.ledger import DEFAULT_CONFIG, Ledger, cache_projection
-from vcledger.quantities import Change, Entity, Quantities, Table
+from vcledger.quantities import Change, Entity, Quantities
 
 EXACT = "exact"
 FIRST_STEP = 1_000
@@ -52,41 +52,44 @@ def drift(
     ledger: Ledger, position: int, *, cluster: str, model: str, config: CacheConfig = DEFAULT_CONFIG
 ) -> list[Drift]:
     """Every quantity in which `model` differs from the exact cache after `position`."""
-    found = q.changes(*_tables(ledger, position, cluster, model, config))
+    looks = list(_look_back(ledger, position, cluster, model, config))
+    found = looks[-1][1]
     if not found:
         return []
-    start, held = _before_all(ledger, position, cluster, model, config, found)
+    wanted = {(change.entity[:2], change.quantity) for change in found}
+    start, held = looks[0][0], wanted & _names(looks[0][1])
+    for at, differing in looks[1:]:
+        still = wanted & _names(differing)
+        if not still:
+            start, held = at, still
     watch = Watch(found, held, start)
     _fold_both(ledger, watch, start, position, cluster, model, config)
     return [Drift(change, watch.began.get((change.entity[:2], change.quantity)) or 0) for change in found]
 
 
-def _tables(ledger: Ledger, position: int, cluster: str, model: str, config: CacheConfig) -> tuple[Table, Table]:
-    """Both caches after a position, without the work queues, which say what will be tried, not what holds."""
-    tables = []
-    for name in (model, EXACT):
-        table = q.of_cache(ledger.cache(position, cluster=cluster, model=name, config=config), settled=True)
-        tables.append({key: value for key, value in table.items() if key[0] != q.CACHE})
-    return tables[0], tables[1]
+def _names(differing: Iterable[Change]) -> set[tuple[Key, str]]:
+    return {(change.entity[:2], change.quantity) for change in differing}
 
 
-def _before_all(
-    ledger: Ledger, position: int, cluster: str, model: str, config: CacheConfig, found: list[Change]
-) -> tuple[int, set[tuple[Key, str]]]:
-    """A position at which none of the differences held, and the set of those that did: empty unless retention has
-    dropped the time before them."""
-    wanted = {(change.entity[:2], change.quantity) for change in found}
+def _look_back(
+    ledger: Ledger, position: int, cluster: str, model: str, config: CacheConfig
+) -> Iterator[tuple[int, list[Change]]]:
+    """The differences at rising positions, the last one `position`: each step back from it is twice as long as the one
+    before, and the first place is where the record begins. The work queues are left out: they say what will be tried,
+    not what holds."""
     oldest = ledger.store.first() - 1
-    step, at = FIRST_STEP, position
-    while True:
-        at = max(at - step, oldest)
-        if at <= 0:
-            return 0, set()
-        differing = q.changes(*_tables(ledger, at, cluster, model, config))
-        held = wanted & {(change.entity[:2], change.quantity) for change in differing}
-        if not held or at == oldest:
-            return at, held
+    places, step, at = [position], FIRST_STEP, position - FIRST_STEP
+    while at > oldest:
+        places.append(at)
         step *= 2
+        at -= step
+    if position > oldest:
+        places.append(oldest)
+    pairs = (ledger.caches(places[::-1], cluster=cluster, model=name, config=config) for name in (model, EXACT))
+    for (at, mirror), (_, exact) in zip(*pairs, strict=True):
+        tables = (q.of_cache(cache, settled=True) for cache in (mirror, exact))
+        mine, theirs = ({key: value for key, value in table.items() if key[0] != q.CACHE} for table in tables)
+        yield at, q.changes(mine, theirs)
 
 
 class Watch:

@@ -10,6 +10,8 @@ import heapq
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -45,7 +47,7 @@ WORDS: dict[str, str] = {
 REMEMBERED_OBJECTS = 20_000
 """How many objects' last states are kept to tell what changed."""
 
-CHANGES_SHOWN, TEXT_LENGTH_MAX = 6, 160
+CHANGES_SHOWN, TEXT_LENGTH_MAX, ALIKE_LENGTH_MIN = 6, 160, 20
 
 
 class UnknownKindName(VcledgerError):
@@ -75,7 +77,8 @@ def kind_named(word: str) -> str:
     for own in sorted({entry.subject for entry in TYPES if entry.subject.isalpha()}):
         if lower in (own.lower(), f"{own.lower()}s"):
             return own
-    raise UnknownKindName(f"unknown kind {word!r}: use {', '.join(kinds.BY_NAME)}")
+    names = dict.fromkeys(kind.name for kind in kinds.KINDS)
+    raise UnknownKindName(f"unknown kind {word!r}: use {', '.join(names)}")
 
 
 WATCH_TYPES: dict[str, str] = codec.OBSERVATION_TYPES
@@ -88,7 +91,13 @@ def type_named(word: str) -> str:
     for entry in TYPES:
         if word.lower() == entry.name.lower():
             return entry.name
-    raise UnknownEventType(f"unknown event type {word!r}: use {', '.join(entry.name for entry in TYPES)}")
+    names = [entry.name for entry in TYPES]
+    near = (
+        [name for name in names if word.lower() in name.lower()][:5]
+        or get_close_matches(word, names)
+        or ["ObjectModified", "BindFailed", "Marker"]
+    )
+    raise UnknownEventType(f"unknown event type {word!r}: there are {', '.join(near)} and others, see docs/events.md")
 
 
 def after_of(ledger: Ledger, text: str | None, cluster: str) -> int:
@@ -248,12 +257,45 @@ def _summary(paths: Mapping[str, str]) -> str:
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """The paths whose value differs, old and new."""
-    paths = [path for path in {**before, **now} if before.get(path) != now.get(path)]
-    shown = [f"{_leaf(path)} {before.get(path, '-')} → {now.get(path, '-')}" for path in paths[:CHANGES_SHOWN]]
-    if len(paths) > CHANGES_SHOWN:
-        shown.append(f"and {len(paths) - CHANGES_SHOWN} more")
+    """What differs: the paths with old and new value, and a list's items that came or went, each in one piece."""
+    pieces: dict[str, str] = {}
+    for path in {**before, **now}:
+        if before.get(path) == now.get(path):
+            continue
+        item = path[: path.rfind("]") + 1]
+        came, went = (not any(other.startswith(item) for other in side) for side in (before, now))
+        if item and (came or went):
+            pieces[item] = f"{'+' if came else '-'}{_leaf(item)} {_item(now if came else before, item)}".rstrip()
+        else:
+            pieces[path] = f"{_leaf(path)} {_step(before.get(path, '-'), now.get(path, '-'))}"
+    shown = list(pieces.values())[:CHANGES_SHOWN]
+    if len(pieces) > CHANGES_SHOWN:
+        shown.append(f"and {len(pieces) - CHANGES_SHOWN} more")
     return "; ".join(shown) or "nothing that the scheduler reads"
+
+
+def _item(paths: Mapping[str, str], item: str) -> str:
+    """The values of a list's item, without the one that it is named by."""
+    label = item[item.rfind("[") + 1 : -1]
+    return " ".join(value for path, value in paths.items() if path.startswith(item) and value != label)
+
+
+def _step(before: str, now: str) -> str:
+    """Old and new value; of two long texts that begin or end alike only the part that differs."""
+    head = _alike(before, now)
+    tail = _alike(before[head:][::-1], now[head:][::-1])
+    if min(head + tail, len(before), len(now)) < ALIKE_LENGTH_MIN:
+        return f"{before} → {now}"
+    start = before.rfind(" ", 0, head) + 1
+    end = before.find(" ", len(before) - tail)
+    tail = len(before) - end if end >= 0 else 0
+    parts = (text[start : len(text) - tail] for text in (before, now))
+    return " → ".join(f"{'…' if start else ''}{part}{'…' if tail else ''}" for part in parts)
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _leaf(path: str) -> str:

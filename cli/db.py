@@ -1,0 +1,56 @@
+"""`vcledger db upgrade|prune`: migrations and retention.
+
+Called by `cli.main`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import render
+from cli.common import DbOption, fail, opened
+
+group = typer.Typer(help="Look after the ledger itself: migrations and retention.", no_args_is_help=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group of commands."""
+    app.add_typer(group, name="db", rich_help_panel=None)
+
+
+@group.command()
+def upgrade(db: DbOption = None) -> None:
+    """Brings a ledger that an older version made up to this version's schema. Its events stay as they are."""
+    with opened(db, read_only=False, upgrade=True) as ledger:
+        typer.echo(f"up to date: {ledger.store.head()} events")
+
+
+@group.command()
+def prune(
+    before: Annotated[
+        str | None,
+        typer.Option(
+            "--before", metavar="WHEN", help="Drop what is older: position, time, offset (-30d) or marker:NAME"
+        ),
+    ] = None,
+    keep_room: Annotated[
+        bool, typer.Option("--keep-room", help="Do not give the room back to the disk, which takes a while on SQLite")
+    ] = False,
+    db: DbOption = None,
+) -> None:
+    """Drops old events once snapshots cover them: every state and the hash chain from there on stay verifiable. A
+    snapshot is made where one is missing. What was dropped cannot be brought back.
+    """
+    if before is None:
+        fail("before when? give --before WHEN, such as --before -30d")
+    with opened(db, read_only=False) as ledger:
+        report = ledger.prune(before, reclaim=not keep_room)
+    if not report.cut:
+        typer.echo("nothing to drop")
+        return
+    typer.echo(
+        f"dropped {report.dropped} events up to position {report.cut}, kept {report.kept} of them that later states "
+        f"rest on; {render.size(report.size_before)} before, {render.size(report.size_after)} now"
+    )
