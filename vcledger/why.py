@@ -35,6 +35,8 @@ from volcano.objects.scheduling import VolcanoJob
 
 ATTEMPT_TYPES = ("BindSucceeded", "BindFailed", "VolumesBound", "VolumeBindingFailed", "PodConditionPatchFailed")
 NEAR_NAMES = 3
+FEW = 20
+"""Events read at once where only the last few of a stream matter."""
 
 
 class NoSuchPod(VcledgerError):
@@ -132,6 +134,7 @@ def _last_observation(question: _Question) -> StoredEvent | None:
             late=False,
             reverse=True,
             limit=1,
+            batch=FEW,
         ),
         None,
     )
@@ -283,6 +286,7 @@ def _earlier(question: _Question, uid: str) -> list[Earlier]:
             late=False,
             reverse=True,
             limit=20,
+            batch=FEW,
         )
     )
     others = [stored for stored in gone if stored.uid != uid][:3]

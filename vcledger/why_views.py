@@ -6,6 +6,7 @@ Owns that adapter. Must not know verdicts nor wording. Called by `vcledger.why`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from projections.cache.state import (
@@ -20,6 +21,7 @@ from projections.cache.state import (
     TaskInfo,
 )
 from projections.diagnosis.amounts import add, subtract, total
+from projections.diagnosis.claims import fully_bound, selected_node
 from projections.diagnosis.nodes import is_interdependent
 from projections.diagnosis.views import (
     INDEX_LABEL,
@@ -171,9 +173,11 @@ def _owner(job: JobInfo, tasks: Sequence[TaskView]) -> str:
 
 def cluster_view(ledger: Ledger, cache: Cache, pods: Iterable[Pod]) -> ClusterView:
     """The cluster as far as these pods' predicates need it."""
+    asking = list(pods)
+    held = assumed(cache, frozenset(pod.metadata.uid for pod in asking))
     return ClusterView(
-        nodes=[node_view(info) for _, info in sorted(cache.nodes.items())],
-        pods=placed_pods(ledger, cache, list(pods)),
+        nodes=[holding(node_view(info), held.get(name, [])) for name, info in sorted(cache.nodes.items())],
+        pods=placed_pods(ledger, cache, asking),
         claims=cache.claims,
         volumes=cache.volumes,
         classes=cache.storage_classes,
@@ -182,6 +186,29 @@ def cluster_view(ledger: Ledger, cache: Cache, pods: Iterable[Pod]) -> ClusterVi
         positions=cache.positions,
         ignores_conditions=not cache.policy.freezes_not_ready,
     )
+
+
+def assumed(cache: Cache, but: frozenset[str]) -> dict[str, list[Amounts]]:
+    """What pods that wait for a volume to be made hold on the node for which it was asked (the claim's selected-node
+    annotation), by node: the scheduler counts them there from then on, though no watch shows it. `but`: uids of pods
+    that are themselves being placed."""
+    held: dict[str, list[Amounts]] = {}
+    for ref in cache.pods.values():
+        if ref.node_name or not ref.claims or ref.phase not in {"", "Pending"} or ref.uid in but or ref.deleting:
+            continue
+        for name in ref.claims:
+            claim = cache.claims.get(f"{ref.namespace}/{name.removeprefix('=')}")
+            if claim is not None and not fully_bound(claim) and selected_node(claim):
+                held.setdefault(selected_node(claim), []).append(ref.request.amounts())
+                break
+    return held
+
+
+def holding(node: NodeView, held: Sequence[Amounts]) -> NodeView:
+    """A node with what is assumed on it taken off."""
+    if not held:
+        return node
+    return replace(node, idle=subtract(node.idle, total(held)), pods=node.pods + len(held), assumed=len(held))
 
 
 def placed_pods(ledger: Ledger, cache: Cache, pods: Sequence[Pod]) -> list[PlacedPod]:

@@ -104,3 +104,8 @@ def _short(number: float) -> str:
     """Up to two decimals, without trailing zeros."""
     text = f"{number:.2f}".rstrip("0").rstrip(".")
     return "0" if text in {"-0", ""} else text
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{number} {thing if number == 1 else things or thing + 's'}"

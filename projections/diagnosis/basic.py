@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from projections.diagnosis import reasons as texts
-from projections.diagnosis.amounts import exceeding, show
+from projections.diagnosis.amounts import counted, exceeding, show
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.views import Amounts, HostPort, NodeView, PlacedPod, TaskView
 from volcano.objects.core import Pod, Taint, Toleration
@@ -68,6 +68,8 @@ def _numbers(name: str, request: Mapping[str, float], available: Mapping[str, fl
     parts = [f"asks {show(name, asked)}, idle {show(name, idle)}"]
     if node.allocatable:
         parts.append(f"(of {show(name, node.allocatable.get(name, 0.0))})")
+    if node.assumed:
+        parts.append(f"with {counted(node.assumed, 'pod')} assumed there while a volume is made")
     if node.releasing.get(name):
         parts.append(f"with {show(name, node.releasing[name])} being released counted in")
     return " ".join(parts)

@@ -68,7 +68,8 @@ class PlacedPod:
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A node at the position. `schedulable` says that the scheduler's snapshot has it (phase Ready); `position` is
-    where the log last saw it. `pods` counts the tasks on it."""
+    where the log last saw it. `pods` counts the tasks on it, with `assumed` ones that wait for a volume there and are
+    not bound yet (taken off idle too)."""
 
     name: str
     node: Node | None
@@ -81,6 +82,7 @@ class NodeView:
     schedulable: bool = True
     phase_reason: str = ""
     position: int = 0
+    assumed: int = 0
 
     @property
     def labels(self) -> Mapping[str, str]:

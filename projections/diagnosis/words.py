@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from projections.diagnosis.amounts import show
+from projections.diagnosis.amounts import counted, show
 from projections.diagnosis.gang import Trial
 from projections.diagnosis.reasons import Reason, fit_message, grouped, scheduler_reasons
 from projections.diagnosis.views import ClusterView, GroupView, NodeView, TaskView
@@ -115,6 +115,14 @@ def task_message(task: TaskView, group: GroupView, trial: Trial, cluster: Cluste
     return group_message(group, trial, cluster)
 
 
-def counted(number: int, thing: str, things: str = "") -> str:
-    """`1 pod`, `2 pods`."""
-    return f"{number} {thing if number == 1 else things or thing + 's'}"
+__all__ = [
+    "counted",
+    "group_message",
+    "histogram",
+    "scheduler_table",
+    "some",
+    "status_counts",
+    "table_causes",
+    "table_message",
+    "task_message",
+]
