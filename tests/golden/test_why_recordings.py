@@ -1,0 +1,593 @@
+"""Each ground truth of the recordings' notes, as a question to `why`: the verdict, the cause, the nodes, and the
+scheduler's own sentence, recomputed.
+
+`watch.jsonl` and `audit.jsonl` of a recording of a real control plane go in; notes.md says what the truth is for each
+pending pod, before and after capacity came.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from projections.diagnosis.model import VERDICTS, Explanation
+from projections.diagnosis.text import lines, plain
+from tests.data import recording
+from vcledger.ledger import Ledger
+from vcledger.sources import import_paths
+from vcledger.why import NoSuchPod, pod_story, why, why_job
+
+CLUSTER = "recorded"
+FIRST, AFTER = "marker:volcano-cache-dump-1-many-pending.json", "marker:volcano-cache-dump-2-after-capacity.json"
+BOUND_AND_PENDING = "marker:volcano-cache-dump-1-bound-and-pending.json"
+IN_FLIGHT = "marker:volcano-cache-dump-2-binding-in-flight.json"
+VOLUMES_END = "marker:volcano-cache-dump-3-end.json"
+CONTENDED = "marker:volcano-cache-dump-2-C-contended.json"
+
+CPU_NODES = [f"cpu-{number}" for number in range(8)]
+
+
+@pytest.fixture(scope="module")
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ledger]]:
+    """Ledgers of the recordings, made when first asked for."""
+    opened = _Ledgers(tmp_path_factory)
+    yield opened
+    for ledger in opened.values():
+        ledger.close()
+
+
+class _Ledgers(dict[str, Ledger]):
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        super().__init__()
+        self.factory = factory
+
+    def __missing__(self, name: str) -> Ledger:
+        folder = recording(name)
+        ledger = Ledger.open(str(self.factory.mktemp("why") / f"{name}.db"), create=True)
+        import_paths(ledger, [folder / "watch.jsonl.zst", folder / "audit.jsonl.zst"], cluster=CLUSTER)
+        self[name] = ledger
+        return ledger
+
+
+class Truth(NamedTuple):
+    """One ground truth: who, when, the verdict, words of the first cause, words of the chain, the nodes that fit."""
+
+    recording: str
+    at: str | None
+    target: str
+    verdict: str
+    root: tuple[str, ...] = ()
+    chain: tuple[str, ...] = ()
+    fits_on: tuple[str, ...] | None = None
+    message: str | None = None
+
+
+def ask(ledger: Ledger, target: str, at: str | None) -> Explanation:
+    """The answer about `NAME` or `job/NAME` in namespace default."""
+    position = ledger.position(at, CLUSTER)
+    if target.startswith("job/"):
+        return why_job(ledger, "default", target.removeprefix("job/"), position=position)
+    return why(ledger, "default", target, position=position)
+
+
+ANTI_AFFINITY_BEFORE = (
+    "0/10 nodes are unavailable: 2 node(s) had untolerated taint(s), 8 node(s) didn't match pod anti-affinity rules."
+)
+ANTI_AFFINITY_AFTER = (
+    "0/12 nodes are unavailable: 1 Insufficient cpu, 4 node(s) had untolerated taint(s), "
+    "7 node(s) didn't match pod anti-affinity rules."
+)
+
+TRUTHS = [
+    # 02-unschedulable, before capacity came
+    Truth(
+        "02",
+        FIRST,
+        "gpu-too-many",
+        "cluster-overused",
+        ("nvidia.com/gpu", "asks 16", "cluster 8"),
+        ("stays Pending", "has made no pods yet"),
+        message="resource in cluster is overused: overused nvidia.com/gpu",
+    ),
+    Truth(
+        "02",
+        FIRST,
+        "gang-12x6-w-0",
+        "gang-short",
+        ("breaks the gang", "8 Insufficient cpu: asks 6, at most 3 idle", "gpu=true:NoSchedule"),
+        ("needs 6 members", "short by 6"),
+        (),
+        "0/10 nodes are unavailable: 2 node(s) had untolerated taint(s), 8 Insufficient cpu.",
+    ),
+    Truth(
+        "02",
+        FIRST,
+        "gang-12x6-w-1",
+        "gang-short",
+        ("gang-12x6-w-0 breaks the gang", "Insufficient cpu"),
+        ("short by 6",),
+        (),
+        "pod group is not ready, 6 Pending, 6 minAvailable; Pending: 6 Unschedulable. Origin reason is gang-12x6-w-0: "
+        "0/10 nodes are unavailable: 2 node(s) had untolerated taint(s), 8 Insufficient cpu.",
+    ),
+    Truth("02", FIRST, "huge-one", "cluster-overused", ("cpu: asks 64",), ("has made no pods yet",)),
+    Truth(
+        "02",
+        FIRST,
+        "mem-hog-w-0",
+        "gang-short",
+        ("10 Insufficient memory: asks 200Gi", "at most 128Gi idle"),
+        (),
+        (),
+        "0/10 nodes are unavailable: 10 Insufficient memory.",
+    ),
+    Truth("02", FIRST, "mem-hog-w-1", "gang-short", ("mem-hog-w-0 breaks the gang",), (), ()),
+    Truth(
+        "02",
+        FIRST,
+        "bad-selector-w-0",
+        "gang-short",
+        ("nodeSelector accel=h100", "10 node(s) didn't match"),
+        (),
+        (),
+        "0/10 nodes are unavailable: 10 node(s) didn't match Pod's node affinity/selector.",
+    ),
+    Truth(
+        "02",
+        FIRST,
+        "no-toleration-w-0",
+        "no-node-fits",
+        ("2 node(s) had untolerated taint(s): gpu=true:NoSchedule", "nodeSelector accel=a100"),
+        (),
+        (),
+        "0/10 nodes are unavailable: 2 node(s) had untolerated taint(s), 8 node(s) didn't match Pod's node "
+        "affinity/selector.",
+    ),
+    Truth("02", FIRST, "partial-2of6-w-0", "scheduled", ("on node cpu-0",)),
+    Truth(
+        "02",
+        FIRST,
+        "partial-2of6-w-1",
+        "no-node-fits",
+        ("kubernetes.io/hostname=cpu-0", "1 Insufficient cpu: asks 2, 1 idle"),
+        ("Running all the same", "minimum of 1 member is met"),
+        (),
+        "0/10 nodes are unavailable: 1 Insufficient cpu, 9 node(s) didn't match Pod's node affinity/selector.",
+    ),
+    Truth(
+        "02",
+        FIRST,
+        "anti-affinity-w-0",
+        "gang-short",
+        ("anti-affinity-w-8 breaks the gang", "after 8 other members", "didn't match pod anti-affinity rules"),
+        ("needs 9 members", "short by 1"),
+        tuple(CPU_NODES),
+        "Pod default/anti-affinity-w-0 can possibly be assigned to cpu-2, once minAvailable is satisfied",
+    ),
+    Truth(
+        "02",
+        FIRST,
+        "anti-affinity-w-8",
+        "gang-short",
+        ("this pod anti-affinity-w-8 breaks the gang",),
+        ("short by 1",),
+        tuple(CPU_NODES),
+        ANTI_AFFINITY_BEFORE,
+    ),
+    Truth("02", FIRST, "job/anti-affinity", "gang-short", ("anti-affinity-w-8",), ("short by 1",)),
+    Truth(
+        "02",
+        FIRST,
+        "queue-cap",
+        "queue-over-capability",
+        ("queue small", "cpu: asks 6", "capability 4"),
+        ("stays Pending",),
+        message="queue resource quota insufficient: insufficient cpu",
+    ),
+    Truth("02", FIRST, "queue-missing", "queue-missing", ("queue does-not-exist does not exist",), ("no PodGroup",)),
+    Truth("02", FIRST, "job/queue-missing", "queue-missing", ("does-not-exist",)),
+    Truth(
+        "02",
+        FIRST,
+        "bare-pending",
+        "no-node-fits",
+        ("10 Insufficient cpu: asks 40",),
+        ("no node has that much cpu even when empty",),
+        (),
+        "0/10 nodes are unavailable: 10 Insufficient cpu.",
+    ),
+    Truth(
+        "02",
+        FIRST,
+        "gated",
+        "gated",
+        ("example.com/wait", "schedulingGates"),
+        (),
+        tuple(CPU_NODES),
+        "Scheduling is blocked due to non-empty scheduling gates",
+    ),
+    Truth("02", FIRST, "other-sched", "not-this-scheduler", ("some-other-scheduler", "volcano never looks at it")),
+    # 02, after capacity came
+    Truth("02", AFTER, "gpu-too-many-w-0", "finished", ("succeeded on gpu-3",)),
+    Truth("02", AFTER, "gang-12x6-w-0", "finished", ("succeeded on cpu-1",)),
+    Truth(
+        "02",
+        AFTER,
+        "huge-one-w-0",
+        "no-node-fits",
+        ("12 Insufficient cpu: asks 64",),
+        ("even when empty",),
+        (),
+        "0/12 nodes are unavailable: 12 Insufficient cpu.",
+    ),
+    Truth(
+        "02",
+        AFTER,
+        "mem-hog-w-0",
+        "gang-short",
+        ("11 Insufficient memory: asks 200Gi, at most 128Gi idle",),
+        (),
+        (),
+        "0/12 nodes are unavailable: 1 Insufficient cpu, 11 Insufficient memory.",
+    ),
+    Truth(
+        "02",
+        AFTER,
+        "bad-selector-w-0",
+        "gang-short",
+        ("accel=h100",),
+        (),
+        (),
+        "0/12 nodes are unavailable: 1 Insufficient cpu, 11 node(s) didn't match Pod's node affinity/selector.",
+    ),
+    Truth(
+        "02",
+        AFTER,
+        "no-toleration-w-0",
+        "no-node-fits",
+        ("4 node(s) had untolerated taint(s): gpu=true:NoSchedule",),
+        (),
+        (),
+        "0/12 nodes are unavailable: 1 Insufficient cpu, 4 node(s) had untolerated taint(s), 7 node(s) didn't match "
+        "Pod's node affinity/selector.",
+    ),
+    Truth("02", AFTER, "partial-2of6-w-1", "scheduled", ("on node cpu-0",)),
+    Truth("02", AFTER, "partial-2of6-w-5", "no-node-fits", ("cpu-0", "asks 2, 0 idle"), (), ()),
+    Truth("02", AFTER, "anti-affinity-w-0", "gang-short", ("anti-affinity-w-7 breaks the gang",), ("short by 2",)),
+    Truth("02", AFTER, "anti-affinity-w-7", "gang-short", ("this pod",), (), tuple(CPU_NODES[1:]), ANTI_AFFINITY_AFTER),
+    Truth(
+        "02",
+        AFTER,
+        "anti-affinity-w-8",
+        "gang-short",
+        ("anti-affinity-w-7 breaks the gang",),
+        message="pod group is not ready, 9 Pending, 9 minAvailable; Pending: 2 Unschedulable, 7 Schedulable. "
+        f"Origin reason is anti-affinity-w-7: {ANTI_AFFINITY_AFTER}",
+    ),
+    Truth("02", AFTER, "queue-cap", "queue-over-capability", ("capability 4",)),
+    Truth("02", AFTER, "queue-missing", "queue-missing", ("does-not-exist",)),
+    Truth(
+        "02",
+        AFTER,
+        "bare-pending",
+        "no-node-fits",
+        ("asks 40",),
+        (),
+        (),
+        "0/12 nodes are unavailable: 12 Insufficient cpu.",
+    ),
+    Truth("02", AFTER, "gated", "scheduled", ("on node cpu-6",)),
+    Truth("02", AFTER, "other-sched", "not-this-scheduler", ("some-other-scheduler",)),
+    # 03-volumes
+    Truth(
+        "03",
+        BOUND_AND_PENDING,
+        "pv-too-small",
+        "no-matching-volume",
+        ("claim too-big (class local-small, 5Gi)", "small-0 1Gi is less than the 5Gi asked"),
+        (),
+        (),
+        "0/6 nodes are unavailable: 6 node(s) didn't find available persistent volumes to bind.",
+    ),
+    Truth(
+        "03",
+        BOUND_AND_PENDING,
+        "pv-wrong-node",
+        "no-matching-volume",
+        ("class local-wrong", "wrong-0 is only for", "gone-node", "no such node"),
+        (),
+        (),
+        "0/6 nodes are unavailable: 6 node(s) didn't find available persistent volumes to bind.",
+    ),
+    Truth(
+        "03",
+        BOUND_AND_PENDING,
+        "immediate-unbound",
+        "pvc-unbound",
+        ("claim now-nopv", "Immediate", "is Pending"),
+        ("asks 500Gi",),
+        (),
+        "0/6 nodes are unavailable: 6 plugin VolumeZone pre-predicates failed PersistentVolume had no name.",
+    ),
+    Truth(
+        "03",
+        BOUND_AND_PENDING,
+        "pvc-missing",
+        "pvc-missing",
+        ("no-such-claim does not exist",),
+        (),
+        (),
+        "0/6 nodes are unavailable: 6 plugin VolumeZone pre-predicates failed persistentvolumeclaim "
+        '"no-such-claim" not found.',
+    ),
+    Truth(
+        "03",
+        BOUND_AND_PENDING,
+        "bound-elsewhere",
+        "volume-node-conflict",
+        ("volume now-0 of claim now-c", "node-2", "nodeSelector kubernetes.io/hostname=node-5"),
+        (),
+        (),
+        "0/6 nodes are unavailable: 1 node(s) didn't match PersistentVolume's node affinity, 5 node(s) didn't match "
+        "Pod's node affinity/selector.",
+    ),
+    Truth(
+        "03",
+        BOUND_AND_PENDING,
+        "gang-one-bad-tx-0",
+        "gang-short",
+        ("gang-one-bad-ty-0 breaks the gang", "didn't find available persistent volumes to bind"),
+        ("claim gbad-y (class local-wffc, 500Gi)", "needs 2 members"),
+        ("node-5",),
+        "pod group is not ready, 2 Pending, 2 minAvailable; Pending: 2 Unschedulable. Origin reason is "
+        "gang-one-bad-ty-0: 0/6 nodes are unavailable: 6 node(s) didn't find available persistent volumes to bind.",
+    ),
+    Truth("03", BOUND_AND_PENDING, "gang-one-bad-ty-0", "gang-short", ("this pod gang-one-bad-ty-0",), ("500Gi",), ()),
+    Truth(
+        "03",
+        IN_FLIGHT,
+        "never-prov",
+        "provisioning",
+        ("claim never-c (class never)", "never.csi.example.com", "node-2"),
+        ("assumed node node-2",),
+        ("node-2",),
+    ),
+    Truth("03", IN_FLIGHT, "gang-never-vol-0", "provisioning", ("claim never-g", "node-4"), (), ("node-4",)),
+    Truth(
+        "03",
+        "2026-11-29T13:43:07.040105Z",
+        "never-prov",
+        "volume-bind-timeout",
+        ("never.csi.example.com",),
+        ("context deadline exceeded",),
+        ("node-2",),
+        "execute preBind for pod default/never-prov failed: binding volumes: context deadline exceeded, "
+        "resync the task",
+    ),
+    Truth(
+        "03",
+        "2026-11-29T13:43:07.040105Z",
+        "gang-never-vol-0",
+        "volume-bind-timeout",
+        ("claim never-g", "never.csi.example.com"),
+        ("context deadline exceeded",),
+    ),
+    Truth("03", "2026-11-29T13:43:07.040105Z", "gang-never-plain-0", "scheduled", ("on node node-2",)),
+    Truth("03", VOLUMES_END, "pv-too-small", "scheduled", ("on node node-1",)),
+    Truth("03", VOLUMES_END, "pv-wrong-node", "scheduled", ("on node gone-node",)),
+    Truth("03", VOLUMES_END, "immediate-unbound", "pvc-unbound", ("claim now-nopv", "Immediate"), ("500Gi",), ()),
+    Truth("03", VOLUMES_END, "pvc-missing", "pvc-missing", ("no-such-claim",), (), ()),
+    Truth("03", VOLUMES_END, "bound-elsewhere", "volume-node-conflict", ("now-c", "node-2", "node-5"), (), ()),
+    Truth("03", VOLUMES_END, "gang-one-bad-tx-0", "gang-short", ("gang-one-bad-ty-0",), ("500Gi",)),
+    # 05-bind-faults
+    Truth(
+        "05",
+        "marker:volcano-cache-dump-1-recovered.json",
+        "fps",
+        "cluster-overused",
+        ("cpu: asks 200",),
+        ("has made no pods yet",),
+        message="resource in cluster is overused: overused cpu",
+    ),
+    Truth(
+        "05",
+        "marker:volcano-cache-dump-2-bind-always-fails.json",
+        "fforever-w-0",
+        "bind-failed",
+        ("Internal error occurred: injected", "node-4"),
+        (),
+        None,
+        "failed to bind to node node-4: Internal error occurred: injected",
+    ),
+    Truth("05", "marker:volcano-cache-dump-2-bind-always-fails.json", "fforever-w-1", "scheduled", ("on node node-3",)),
+    Truth(
+        "05",
+        "marker:volcano-cache-dump-4-end.json",
+        "fforever-w-0",
+        "scheduled",
+        ("on node node-4",),
+        ("before that", "injected"),
+    ),
+    # 06-churn
+    Truth(
+        "06",
+        CONTENDED,
+        "b-low-00-w-1",
+        "queue-overused",
+        ("queue q-b is at its share beside q-a", "weight 1", "cpu"),
+        ("Running all the same",),
+        (),
+        "pod group is ready, 11 Running, 4 minAvailable, 5 Pending; Pending: 5 Unschedulable",
+    ),
+    Truth("06", CONTENDED, "b-low-00-w-0", "scheduled", ("on node n281",)),
+    Truth("06", CONTENDED, "b-low-20-w-0", "scheduled", ("on node n294",)),
+    Truth("06", CONTENDED, "b-low-41-w-0", "scheduled", ("on node n157",)),
+    Truth("06", CONTENDED, "b-high-07-w-0", "scheduled", ("on node n248",)),
+    Truth("06", CONTENDED, "a-mid-13-w-0", "scheduled", ("on node n002",)),
+    # 07-recorder-gap-apiserver-restart
+    Truth(
+        "07",
+        "marker:volcano-cache-dump-4-after-scheduler-restart.json",
+        "too-big-w-0",
+        "no-node-fits",
+        ("8 Insufficient cpu: asks 9, at most 8 idle",),
+        ("no node has that much cpu even when empty",),
+        (),
+        "0/8 nodes are unavailable: 8 Insufficient cpu.",
+    ),
+]
+
+SLOW = {"06"}
+
+
+def named(truth: Truth) -> str:
+    """A test's name: recording, moment, pod."""
+    return f"{truth.recording}-{(truth.at or 'end').removeprefix('marker:volcano-cache-dump-')[:16]}-{truth.target}"
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        pytest.param(truth, id=named(truth), marks=[pytest.mark.slow] if truth.recording in SLOW else [])
+        for truth in TRUTHS
+    ],
+)
+def test_ground_truth(ledgers: dict[str, Ledger], truth: Truth) -> None:
+    ledger = ledgers[truth.recording]
+    answer = ask(ledger, truth.target, truth.at)
+    assert answer.verdict == truth.verdict, answer.causes
+    for words in truth.root:
+        assert words in answer.causes[0]
+    chain = "\n".join(answer.causes)
+    for words in truth.chain:
+        assert words in chain
+    if truth.fits_on is not None:
+        assert answer.fits_on == list(truth.fits_on)
+    if truth.message is not None:
+        assert answer.message == truth.message
+    assert answer.disagreements == []
+    check_shape(ledger, answer)
+
+
+def check_shape(ledger: Ledger, answer: Explanation) -> None:
+    """What holds of every answer: a verdict of the table, consistent nodes, and proofs that the log has."""
+    assert answer.verdict in VERDICTS
+    assert answer.fits_on == [row.node for row in answer.nodes if row.fits]
+    assert all(row.fits or row.reasons for row in answer.nodes)
+    positions = [one.position for one in answer.evidence]
+    assert all(0 < position <= ledger.store.head() for position in positions)
+    assert len(ledger.store.get(sorted(set(positions)))) == len(set(positions))
+    text = plain(lines(answer))
+    assert answer.verdict in text
+    assert len(text.splitlines()) <= 24
+
+
+@pytest.mark.parametrize(
+    ("name", "moment", "least"),
+    [
+        ("02", FIRST, 23),
+        ("02", AFTER, 17),
+        ("03", BOUND_AND_PENDING, 7),
+        ("03", IN_FLIGHT, 7),
+        ("03", VOLUMES_END, 5),
+        ("05", "marker:volcano-cache-dump-2-bind-always-fails.json", 2),
+        pytest.param("06", CONTENDED, 100, marks=pytest.mark.slow),
+        ("07", "marker:volcano-cache-dump-1-before.json", 0),
+        ("07", "marker:volcano-cache-dump-3-after-gap.json", 1),
+    ],
+)
+def test_the_message_is_the_schedulers_own(ledgers: dict[str, Ledger], name: str, moment: str, least: int) -> None:
+    """For every pending pod whose condition the real scheduler wrote, the recomputed sentence is the same, word for
+    word."""
+    ledger = ledgers[name]
+    position = ledger.position(moment, CLUSTER)
+    cache = ledger.cache(position, cluster=CLUSTER)
+    compared = 0
+    for ref in list(cache.pods.values()):
+        if ref.node_name or ref.phase != "Pending":
+            continue
+        answer = why(ledger, ref.namespace, ref.name, position=position)
+        written = [
+            one.message
+            for one in answer.said
+            if one.source == "condition" and one.about.startswith("Pod ") and one.status == "False"
+        ]
+        if written and written[0]:
+            assert answer.message == written[0]
+            compared += 1
+    assert compared >= least
+
+
+def test_the_longest_gang_message_names_the_same_origin(ledgers: dict[str, Ledger]) -> None:
+    """What the scheduler wrote on the PodGroup ends with the sentence that `why` recomputes for a member."""
+    answer = ask(ledgers["02"], "gang-12x6-w-1", FIRST)
+    written = [one.message for one in answer.said if one.about.startswith("PodGroup ") and one.source == "condition"]
+    assert any(message.endswith(answer.message) for message in written)
+
+
+def test_counts_first_and_last_time_of_what_was_said(ledgers: dict[str, Ledger]) -> None:
+    answer = ask(ledgers["02"], "queue-cap", FIRST)
+    refusals = [one for one in answer.said if one.message == "queue resource quota insufficient: insufficient cpu"]
+    assert [one.count for one in refusals] == [25]
+    assert (refusals[0].first or "") < (refusals[0].last or "")
+
+
+def test_without_an_audit_log_the_answer_is_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The watch alone tells why; an audit log only adds proofs."""
+    folder = recording("02")
+    with Ledger.open(str(tmp_path_factory.mktemp("watch") / "only.db"), create=True) as ledger:
+        import_paths(ledger, [folder / "watch.jsonl.zst"], cluster=CLUSTER)
+        for truth in TRUTHS:
+            if truth.recording == "02":
+                assert ask(ledger, truth.target, truth.at).verdict == truth.verdict
+
+
+def test_an_audit_imported_later_still_counts(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Binds of an audit log that comes after the watch are late, and told all the same."""
+    folder = recording("05")
+    with Ledger.open(str(tmp_path_factory.mktemp("late") / "late.db"), create=True) as ledger:
+        import_paths(ledger, [folder / "watch.jsonl.zst"], cluster=CLUSTER)
+        position = ledger.position("marker:volcano-cache-dump-4-end.json", CLUSTER)
+        before = pod_story(ledger, why(ledger, "default", "fok-w-0", position=position))
+        import_paths(ledger, [folder / "audit.jsonl.zst"], cluster=CLUSTER)
+        after = pod_story(ledger, why(ledger, "default", "fok-w-0", position=position))
+    assert not [line for line in before if line.text.startswith("bound to")]
+    bound = [line for line in after if line.text.startswith("bound to")]
+    assert len(bound) == 1
+    assert bound[0].late
+    assert bound[0].known == "inferred"
+
+
+def test_a_story_runs_from_creation_to_its_node(ledgers: dict[str, Ledger]) -> None:
+    answer = ask(ledgers["02"], "gang-12x6-w-0", AFTER)
+    story = pod_story(ledgers["02"], answer)
+    own = [line.text for line in story if line.about == "Pod default/gang-12x6-w-0"]
+    assert own[0].startswith("created")
+    assert any("0/10 nodes are unavailable" in text for text in own)
+    assert "on node cpu-1" in own
+    assert [line.time for line in story] == sorted(line.time for line in story)
+
+
+@pytest.mark.slow
+def test_a_pod_made_again_under_its_name_is_the_later_one(ledgers: dict[str, Ledger]) -> None:
+    answer = ask(ledgers["06"], "b-low-00-w-1", CONTENDED)
+    evicted = [other.text for other in answer.also if other.verdict == "evicted"]
+    assert evicted
+    assert answer.uid not in evicted[0]
+    assert re.search(r"because of (preempt|reclaim)", evicted[0])
+
+
+def test_a_pod_deleted_in_a_gap_is_known_by_inference(ledgers: dict[str, Ledger]) -> None:
+    answer = ask(ledgers["07"], "j1-w-0", "marker:volcano-cache-dump-4-after-scheduler-restart.json")
+    assert answer.verdict == "deleted"
+    assert "a relist found it missing" in answer.causes[0]
+
+
+def test_unknown_names_suggest_near_ones(ledgers: dict[str, Ledger]) -> None:
+    with pytest.raises(NoSuchPod, match=r"did you mean default/mem-hog-w-[01]"):
+        ask(ledgers["02"], "mem-hog-w-9", AFTER)
+    with pytest.raises(NoSuchPod, match="first seen at position"):
+        ask(ledgers["02"], "mem-hog-w-1", "60")
