@@ -123,6 +123,8 @@ class Appender:
             positions.append(position)
             cluster = head.cluster
             observed_at = event.observed_at
+            if type(observed_at) is not int:
+                raise InvalidEvent(f"observed_at {observed_at!r} is no number: nothing of the batch was stored")
             late = bool(event.late) or (cluster.high_water is not None and observed_at < cluster.high_water)
             accepted.append((position, late, head, event))
             head.version += 1
@@ -149,8 +151,8 @@ class Appender:
             if revision is None:
                 continue
             head = heads[event.stream]
-            if revision < 0:
-                raise InvalidEvent(f"resource version {revision} is negative: nothing of the batch was stored")
+            if type(revision) is not int or revision < 0:
+                raise InvalidEvent(f"resource version {revision!r} is no number: nothing of the batch was stored")
             if head.resource_version_max is not None and revision <= head.resource_version_max:
                 doubtful[head.id, revision, bool(event.gone)] = None
         if not doubtful:

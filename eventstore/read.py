@@ -255,8 +255,8 @@ class Reader:
 
     def _load_names(self, connection: Connection) -> None:
         clusters, kinds = schema.clusters.c, schema.kinds.c
-        self._clusters = dict(connection.execute(select(clusters.id, clusters.name)).tuples().all())
-        self._kinds = dict(connection.execute(select(kinds.id, kinds.name)).tuples().all())
+        self._clusters = dict(connection.execute(select(clusters.id, clusters.name)).all())
+        self._kinds = dict(connection.execute(select(kinds.id, kinds.name)).all())
 
     def _know(self, connection: Connection, type_ids: set[int], dictionary_ids: set[int | None]) -> None:
         """Loads the types and dictionaries of these numbers that are not known yet."""

@@ -31,7 +31,8 @@ _KEPT = """
 INSERT INTO kept_events
 SELECT max(position) FROM events WHERE position <= :cut AND flags < 4 GROUP BY stream_id
 UNION
-SELECT max(position) FROM events WHERE position <= :cut AND flags < 4 AND resource_version IS NOT NULL GROUP BY stream_id
+SELECT max(position) FROM events WHERE position <= :cut AND flags < 4 AND resource_version IS NOT NULL
+GROUP BY stream_id
 """
 _GONE = """
 DELETE FROM kept_events WHERE position IN (SELECT position FROM events WHERE position <= :cut AND stream_id IN (
@@ -88,7 +89,7 @@ def first_at(connection: Connection, reader: Reader, observed_at: int) -> int:
     """The first position of an event, of any cluster, that was observed at or after a time and is not late."""
     e, s = schema.events.c, schema.streams.c
     firsts = [head_position(connection) + 1]
-    for id_, name in connection.execute(select(schema.clusters.c.id, schema.clusters.c.name)).tuples().all():
+    for id_, name in connection.execute(select(schema.clusters.c.id, schema.clusters.c.name)).all():
         before = reader.position_within(connection, name, observed_at - 1)
         statement = (
             select(e.position)
@@ -125,7 +126,7 @@ def covered(connection: Connection, cluster: str, wanted: int, projections: Cove
     asked: Covers
     if projections is None:
         rows = connection.execute(select(t.projection, t.version).where(t.cluster == cluster).distinct())
-        asked = rows.tuples().all()
+        asked = rows.all()
     else:
         asked = projections
     ends = {}

@@ -97,7 +97,7 @@ def chain(connection: Connection, projection: str, version: int, cluster: str, a
         .where(*_same(projection, version, cluster), t.position <= at)
         .order_by(t.position.desc())
     )
-    rows = connection.execute(statement).tuples().all()
+    rows = connection.execute(statement).all()
     bases = dict(rows)
     broken: set[int] = set()
     for position, _ in rows:

@@ -78,7 +78,7 @@ class Walk:
         self._progress = progress
         self.findings: list[Finding] = []
         self._head = head_position(connection)
-        self._prunes = [Prune(*row[:5], bytes(row[5])) for row in _all(connection, schema.prunes, "id")]
+        self._prunes = [Prune._make(row) for row in _all(connection, schema.prunes, "id")]
         self.cut = self._prunes[-1].cut if self._prunes else 0
         self._codec = Codec()
         self._lives: dict[int, Life] = {}
@@ -101,6 +101,7 @@ class Walk:
 
     def hash_kept(self, cut: int) -> tuple[int, bytes]:
         """How many rows stand at or below the cut, and the hash that vouches for them."""
+        self._check_dictionaries()
         self._words()
         self._load_bases()
         return self._kept_hash(self._rows(0, cut))
@@ -158,22 +159,16 @@ class Walk:
 
     def _canonical(self, row: tuple[Any, ...]) -> tuple[bytes, bytes]:
         """An event's canonical form and its stored payload; a word that is missing counts as empty."""
-        position, stream_id, observed_at, revision, causation, cycle, about, version, number, type_id, flags, gone = (
-            row[:12]
-        )
-        payload = bytes(row[12])
+        position, stream_id, observed_at, revision, causation, cycle, about, version, number = row[:9]
+        type_id, flags, gone, payload = row[9], row[10], bool(row[11]), bytes(row[12])
         stream = self._streams.get(stream_id)
         digests = (
             stream.digest if stream else NOTHING,
             self._types.get(type_id, NOTHING),
             self._subjects.get(about, NOTHING),
         )
-        return (
-            canonical(
-                position, version, observed_at, revision, causation, cycle, number, flags, bool(gone), digests, payload
-            ),
-            payload,
-        )
+        numbers = (position, version, observed_at, revision, causation, cycle, number, flags)
+        return canonical(*numbers, gone, digests, payload), payload
 
     def _kept_rows(self) -> None:
         """Rows at or below the cut of the last prune: they must be those that it kept, unchanged."""
@@ -182,7 +177,7 @@ class Walk:
             return
         last = self._prunes[-1]
         self._kept, found = self._kept_hash(self._rows(0, self.cut))
-        if found != last.hash or self._kept != last.kept:
+        if found != bytes(last.hash) or self._kept != last.kept:
             self.find(
                 "kept", last.cut, f"the {last.kept} rows that retention kept up to {last.cut} are not what they were"
             )
@@ -191,7 +186,7 @@ class Walk:
         """The versions up to which retention has cut each stream."""
         h = schema.stream_heads.c
         pruned = select(h.stream_id, h.pruned_version).where(h.pruned_version > 0)
-        self._bases: dict[int, int] = dict(self._connection.execute(pruned).tuples().all())
+        self._bases: dict[int, int] = dict(self._connection.execute(pruned).all())
 
     def _kept_hash(self, rows: Iterator[tuple[Any, ...]]) -> tuple[int, bytes]:
         """How many rows there are, and the hash over them and over the versions at which their streams were cut."""
@@ -324,7 +319,8 @@ class Walk:
                 life = Life(base)
             if stream_id not in self._streams:
                 self.find("head", position, f"stream {stream_id} has a head, but no row")
-            said, wanted = (version, position), (life.version, life.position)
+            said: tuple[int, ...] = (version, position)
+            wanted: tuple[int, ...] = (life.version, life.position)
             if life.position <= self.cut and base:
                 # What the head stands on was dropped; its version is vouched for all the same.
                 said, wanted = said[:1], wanted[:1]
@@ -385,8 +381,8 @@ class Walk:
 def prune_record(prune: Prune) -> bytes:
     """What a prune puts into the chain."""
     numbers = b"".join(number.to_bytes(8, "big") for number in (prune.id, prune.cut, prune.dropped, prune.kept))
-    return b"prune" + numbers + prune.hash
+    return b"prune" + numbers + bytes(prune.hash)
 
 
 def _all(connection: Connection, table: Any, order: str) -> list[Any]:
-    return list(connection.execute(select(table).order_by(table.c[order])).tuples().all())
+    return list(connection.execute(select(table).order_by(table.c[order])).all())

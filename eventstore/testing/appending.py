@@ -1,0 +1,241 @@
+"""What must hold of appends: atomic, versioned, stored once, unchanged, or refused whole.
+
+Owns these tests. Called through `eventstore.testing.EventStoreConformance`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from eventstore.testing.build import SECOND, START, Opener, observation, payload_like
+from eventstore.types import (
+    INFERRED,
+    RECOMPUTED,
+    InvalidEvent,
+    NewEvent,
+    StreamId,
+    WrongExpectedVersion,
+)
+
+
+class AppendConformance:
+    """Needs the fixture `opener`."""
+
+    def test_all_columns_come_back(self, opener: Opener) -> None:
+        store = opener()
+        stream = StreamId("east", "Event", "team-ä", "über.17", "u-1")
+        first = NewEvent(
+            stream, "ObjectAdded", "observation", START, b'{"a":1}', 1, INFERRED, 17, False, False, "pod-uid"
+        )
+        second = NewEvent(
+            stream, "TaskAllocated", "scheduling", START + 5, b"\x00\xff{}", 3, RECOMPUTED, causation=1, cycle=9
+        )
+        third = NewEvent(stream, "ObjectDeleted", "observation", START + 5, b"", 1, resource_version=18, gone=True)
+        result = store.append([first, second, third])
+        assert result == ([1, 2, 3], 3, 0, 0)
+        for version, (new, stored) in enumerate(zip([first, second, third], store.read(), strict=True), start=1):
+            assert stored.stream == new.stream
+            for column in ("type", "family", "schema", "observed_at", "payload", "known", "resource_version", "gone",
+                           "late", "about", "causation", "cycle"):  # fmt: skip
+                assert getattr(stored, column) == getattr(new, column), column
+            assert stored.version == stored.position == version
+            assert stored.appended_at > 0
+        assert store.verify().ok
+
+    def test_positions_go_on_over_batches_and_reopening(self, opener: Opener) -> None:
+        store = opener()
+        assert store.head() == 0
+        assert store.append([]).positions == []
+        assert store.append([observation(revision=1), observation(revision=2)]).positions == [1, 2]
+        assert store.append([observation(revision=3)]).positions == [3]
+        again = opener()
+        assert again.append([observation(revision=4)]).positions == [4]
+        assert store.append([observation(revision=5)]).positions == [5]
+        assert [event.version for event in again.read()] == [1, 2, 3, 4, 5]
+        assert store.head() == again.head() == 5
+
+    def test_an_observation_is_stored_once_whatever_its_type_says(self, opener: Opener) -> None:
+        store = opener()
+        store.append([observation(revision=7, type_="ObjectModified"), observation(revision=8)])
+        twice = observation(revision=9)
+        result = store.append([observation(revision=7, type_="ObjectAdded", at=START), twice, twice])
+        assert result == ([1, 3, 3], 1, 2, 0)
+        assert opener().append([twice, observation(revision=8)]) == ([3, 2], 0, 2, 0)
+        assert store.head() == 3
+
+    def test_gone_is_another_observation_than_the_one_of_the_same_version(self, opener: Opener) -> None:
+        store = opener()
+        result = store.append([observation(revision=7), observation(revision=7, gone=True)])
+        assert result == ([1, 2], 2, 0, 0)
+        assert store.append([observation(revision=7, gone=True), observation(revision=7)]).positions == [2, 1]
+
+    def test_same_version_in_other_streams_is_another_observation(self, opener: Opener) -> None:
+        store = opener()
+        same = [observation(), observation(cluster="two"), observation(kind="Node"), observation(namespace="x"),
+                observation(uid="other"), observation(name="pod-1", uid="uid-of-pod-0")]  # fmt: skip
+        assert store.append(same).stored == len(same)
+        assert opener().append(same).positions == [1, 2, 3, 4, 5, 6]
+
+    def test_an_older_version_that_was_never_seen_is_stored(self, opener: Opener) -> None:
+        store = opener()
+        store.append([observation(revision=9, at=START), observation(revision=12, at=START)])
+        assert store.append([observation(revision=10, at=START)]) == ([3], 1, 0, 0)
+
+    def test_events_that_are_no_observations_are_stored_each_time(self, opener: Opener) -> None:
+        store = opener()
+        assert store.append([observation(revision=None), observation(revision=None)]).stored == 2
+        assert store.append([observation(revision=None)]).positions == [3]
+
+    def test_expected_versions(self, opener: Opener) -> None:
+        store, other = opener(), opener()
+        stream = observation().stream
+        store.append([observation(revision=1)], expected={stream: 0})
+        other.append([observation(revision=2)], expected={stream: 1})
+        with pytest.raises(WrongExpectedVersion, match="version 2, not 1"):
+            store.append([observation(revision=3), observation("pod-1")], expected={stream: 1})
+        with pytest.raises(WrongExpectedVersion):
+            store.append([observation("pod-1")], expected={stream: 2, observation("pod-9").stream: 1})
+        assert store.head() == 2
+        assert store.append([observation(revision=3)], expected={stream: 2, observation("x").stream: 0}).positions == [
+            3
+        ]
+
+    def test_a_batch_sent_again_with_its_token_is_stored_once(self, opener: Opener) -> None:
+        store = opener()
+        stream = observation().stream
+        batch = [observation(revision=revision, at=START) for revision in (None, 4, None)]
+        first = store.append(batch, token="t-1", expected={stream: 0})
+        assert first == ([1, 2, 3], 3, 0, 0)
+        assert store.append(batch, token="t-1", expected={stream: 0}) == first
+        assert opener().append(batch, token="t-1") == first
+        mixed = [observation(revision=4), observation(revision=5), observation(revision=4)]
+        second = store.append(mixed, token="t-2")
+        assert second == ([2, 4, 2], 1, 2, 0)
+        assert opener().append(mixed, token="t-2") == second
+        nothing = store.append([observation(revision=5)], token="t-3")
+        assert opener().append([observation(revision=6)], token="t-3") == nothing == ([4], 0, 1, 0)
+        assert store.head() == 4
+
+    @pytest.mark.parametrize("bad", ["a\0b", "\ud800", "x" * 100_000])
+    @pytest.mark.parametrize("column", ["cluster", "kind", "namespace", "name", "uid", "type", "family", "about"])
+    def test_text_that_cannot_be_kept_is_refused_whole(self, opener: Opener, column: str, bad: str) -> None:
+        store = opener()
+        store.append([observation(revision=1)])
+        event = observation("pod-1", revision=2)
+        if column in StreamId._fields:
+            event = event._replace(stream=event.stream._replace(**{column: bad}))
+        else:
+            event = event._replace(**{column: bad})  # type: ignore[arg-type]
+        with pytest.raises(InvalidEvent) as caught:
+            store.append([observation(revision=3), event])
+        assert "\n" not in str(caught.value)
+        assert store.head() == 1
+        assert store.append([observation(revision=3)]) == ([2], 1, 0, 0)
+        assert [event.version for event in store.read()] == [1, 2]
+        assert store.verify().ok
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"observed_at": 2**63},
+            {"observed_at": None},
+            {"observed_at": 1.5},
+            {"resource_version": 2**63},
+            {"resource_version": -1},
+            {"causation": -(2**63) - 1},
+            {"cycle": "3"},
+            {"known": 3},
+            {"schema": 0},
+            {"schema": 2**31},
+            {"payload": "text"},
+            {"payload": None},
+            {"stream": ("a", "b", "c", "d", "e")},
+            {"about": None},
+        ],
+        ids=str,
+    )
+    def test_values_that_cannot_be_kept_are_refused_whole(self, opener: Opener, wrong: dict[str, object]) -> None:
+        store = opener()
+        with pytest.raises(InvalidEvent) as caught:
+            store.append([observation("pod-1"), observation()._replace(**wrong)])  # type: ignore[arg-type]
+        assert "\n" not in str(caught.value)
+        assert store.head() == 0
+        assert store.clusters() == []
+        assert store.append([observation("pod-1")]).positions == [1]
+
+    def test_payloads_come_back_unchanged(self, opener: Opener) -> None:
+        store = opener()
+        payloads = [
+            b"",
+            b"\x00",
+            b"\x00" * 4_000,
+            bytes(range(256)) * 3,
+            b'{"name":"\\ud800","also":"\\u0000","at":"2026-01-02T03:04:05.678901234+05:45"}',
+            "ünï©ödé 🚀".encode(),
+            b"\xff\xfe not utf-8",
+            b"(\xb5/\xfd looks like a zstd frame",
+            payload_like(1, 5_000_000),
+            bytes(i * 7919 % 251 for i in range(100_000)),
+        ]
+        store.append([observation(f"p-{i}", revision=1, payload=payload) for i, payload in enumerate(payloads)])
+        assert [event.payload for event in store.read()] == payloads
+        assert [row[-1] for rows in opener().read_raw() for row in rows] == payloads
+        assert store.verify().ok
+
+    def test_payloads_before_and_after_a_dictionary_is_trained_come_back(self, opener: Opener) -> None:
+        store = opener()
+        events = [observation(f"p-{i}", revision=1, at=START + i, payload=payload_like(i)) for i in range(4_000)]
+        for start in range(0, 900, 100):
+            store.append(events[start : start + 100])
+        store.append(events[900:1700])
+        store.append(events[1700:])
+        stats = store.stats()
+        assert stats.dictionaries >= 1
+        assert stats.payload_size == sum(len(event.payload) for event in events)
+        assert stats.payload_stored < stats.payload_size / 4
+        again = opener()
+        assert [event.payload for event in again.read()] == [event.payload for event in events]
+        assert again.append([observation("more", payload=payload_like(5_000), at=START + SECOND)]).stored == 1
+        assert again.verify().ok
+
+    def test_a_new_dictionary_is_trained_when_objects_change(self, opener: Opener) -> None:
+        store = opener()
+        old = [observation(f"p-{i}", at=START + i, payload=payload_like(i)) for i in range(4_000)]
+        new = [
+            observation(f"n-{i}", kind="Node", at=START + SECOND + i,
+                        payload=f'{{"node":{i},"status":"{i * 7919 % 4099}-of-another-kind-{i % 3}"}}'.encode() * 2)
+            for i in range(9_000)
+        ]  # fmt: skip
+        for start in range(0, 4_000, 1_000):
+            store.append(old[start : start + 1_000])
+        before = store.stats().dictionaries
+        for start in range(0, 9_000, 1_000):
+            store.append(new[start : start + 1_000])
+        assert before == 1
+        assert store.stats().dictionaries > before
+        again = opener()
+        assert [event.payload for event in again.read(batch=1_000)] == [event.payload for event in old + new]
+        assert again.verify().ok
+
+    def test_late_events_are_kept_and_move_nothing(self, opener: Opener) -> None:
+        store = opener()
+        store.append([observation(revision=10, at=START + 10), observation("pod-1", revision=11, at=START + 20)])
+        result = store.append([observation(revision=5, at=START + 19), observation(revision=12, at=START + 20)])
+        assert result == ([3, 4], 2, 0, 1)
+        assert [event.late for event in store.read()] == [False, False, True, False]
+        assert store.append([observation(revision=20, at=START + 30, late=True)]).late == 1
+        head = store.stream_head(observation().stream)
+        assert head is not None
+        assert (head.version, head.position, head.resource_version, head.gone) == (4, 4, 12, False)
+        assert store.high_water("one") == START + 20
+        assert opener().append([observation(revision=5, at=START)]) == ([3], 0, 1, 0)
+        assert store.append([observation("x", cluster="two", at=START)]).late == 0
+        assert store.verify().ok
+
+    def test_time_never_goes_back_within_a_batch_either(self, opener: Opener) -> None:
+        store = opener()
+        times = [5, 3, 5, 8, 7, 9]
+        store.append([observation(f"p-{i}", at=START + time) for i, time in enumerate(times)])
+        kept = [event.observed_at - START for event in store.read(late=False)]
+        assert kept == [5, 5, 8, 9]
+        assert [event.observed_at - START for event in store.read(late=True)] == [3, 7]
