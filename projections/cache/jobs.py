@@ -82,10 +82,23 @@ def forget_pod_group(cache: Cache, group: PodGroup) -> bool:
 
 def unset_pod_group(cache: Cache, job: JobInfo) -> None:
     """Volcano's deletePodGroup of a job that there is."""
-    job.pod_group = None
+    if cache.policy.keeps_group_fields:
+        job.pod_group = None
+    else:
+        job = cache.jobs[job.uid] = _of_pods_alone(job)
     cache.touched.jobs[job.uid] = None
     cache.touched.objects["PodGroup", job.uid] = None
     queue_cleanup(cache, job)
+
+
+def _of_pods_alone(job: JobInfo) -> JobInfo:
+    return JobInfo(
+        job.uid,
+        tasks=job.tasks,
+        tasks_by_status=job.tasks_by_status,
+        allocated=job.allocated,
+        total_request=job.total_request,
+    )
 
 
 def priority_of(cache: Cache, job: JobInfo) -> int:

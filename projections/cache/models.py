@@ -20,6 +20,8 @@ blanks_node_name (033)
     Tasks of a placeholder have node_name '' once the node comes, until a snapshot. Exact: they keep it.
 keeps_roles (060)
     task_min_available keeps roles that the PodGroup has dropped. Exact: the PodGroup's roles only.
+keeps_group_fields (055)
+    A job whose PodGroup is gone keeps its name, queue, minimum and roles. Exact: it is a job of pods alone.
 keeps_oversubscription (047)
     Values stick when the annotation goes. Exact: they follow the node.
 resets_default_priority (067)
@@ -65,6 +67,7 @@ class Model(NamedTuple):
     keeps_placeholders: bool
     blanks_node_name: bool
     keeps_roles: bool
+    keeps_group_fields: bool
     keeps_oversubscription: bool
     resets_default_priority: bool
     leaks_duplicate_adds: bool
@@ -77,9 +80,9 @@ class Model(NamedTuple):
     ignores_unbound: bool
 
 
-VOLCANO_1_10 = Model("volcano-1.10", *([True] * 17))
+VOLCANO_1_10 = Model("volcano-1.10", *([True] * 18))
 VOLCANO_1_11 = VOLCANO_1_10._replace(name="volcano-1.11", freezes_not_ready=False)
-EXACT = Model("exact", *([False] * 17))
+EXACT = Model("exact", *([False] * 18))
 
 MODELS: dict[str, Model] = {model.name: model for model in (VOLCANO_1_10, VOLCANO_1_11, EXACT)}
 
