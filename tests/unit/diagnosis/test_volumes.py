@@ -1,0 +1,222 @@
+"""Claims: what no node can mend, matching volumes, provisioning, zones and attach limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projections.diagnosis.claims import pod_claims
+from projections.diagnosis.nodes import Evaluation, refuses
+from projections.diagnosis.reasons import (
+    VOLUME_AFFINITY,
+    VOLUME_BIND,
+    VOLUME_LIMIT,
+    VOLUME_ZONE,
+    scheduler_reasons,
+)
+from projections.diagnosis.views import ClusterView
+from projections.diagnosis.volumes import VolumeBinding, search, unfit
+from tests.unit.diagnosis.build import claim, cluster, node, obj, placed, pod, storage_class, task, uses, volume
+
+
+def world(claims: list[Any], volumes: list[Any] = [], classes: list[Any] | None = None, **more: Any) -> ClusterView:  # noqa: B006
+    nodes = more.pop("nodes", [node("n1"), node("n2")])
+    return cluster(
+        nodes,
+        claims={f"default/{one.metadata.name}": one for one in claims},
+        volumes={one.metadata.name: one for one in volumes},
+        classes={one.metadata.name: one for one in ([storage_class()] if classes is None else classes)},
+        **more,
+    )
+
+
+def said(where: ClusterView, *names: str, **more: Any) -> dict[str, list[str]]:
+    """What the scheduler would name for each node, for a pod that uses these claims."""
+    subject = pod(**uses(*names), **more)
+    evaluation = Evaluation(task(subject, {"cpu": "1"}), subject, where)
+    return {name: scheduler_reasons(found) for name, found in evaluation.table().items()}
+
+
+@pytest.mark.parametrize(
+    ("claims", "classes", "verdict", "text"),
+    [
+        ([], None, "pvc-missing", 'plugin VolumeZone pre-predicates failed persistentvolumeclaim "c" not found'),
+        (
+            [claim("c", phase="Lost", spec={"volumeName": "gone"})],
+            None,
+            "pvc-lost",
+            'plugin VolumeBinding pre-predicates failed persistentvolumeclaim "c" bound to non-existent '
+            'persistentvolume "gone"',
+        ),
+        (
+            [claim("c", volume="gone")],
+            None,
+            "pvc-lost",
+            'plugin VolumeZone pre-predicates failed persistentvolume "gone" not found',
+        ),
+        (
+            [claim("c", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
+            None,
+            "pvc-deleting",
+            'plugin VolumeBinding pre-predicates failed persistentvolumeclaim "c" is being deleted',
+        ),
+        (
+            [claim("c", "nosuch")],
+            None,
+            "storageclass-missing",
+            'plugin VolumeZone pre-predicates failed storageclass.storage.k8s.io "nosuch" not found',
+        ),
+        (
+            [claim("c", "")],
+            None,
+            "pvc-unbound",
+            "plugin VolumeZone pre-predicates failed PersistentVolumeClaim had no pv name and storageClass name",
+        ),
+        (
+            [claim("c", "now")],
+            [storage_class("now", volumeBindingMode="Immediate")],
+            "pvc-unbound",
+            "plugin VolumeZone pre-predicates failed PersistentVolume had no name",
+        ),
+    ],
+)
+def test_claims_that_no_node_can_mend(claims: list[Any], classes: list[Any] | None, verdict: str, text: str) -> None:
+    where = world(claims, classes=classes)
+    [problem] = pod_claims(pod(**uses("c")), where).problems
+    assert (problem.verdict, problem.text) == (verdict, text)
+    assert said(where, "c") == {"n1": [text], "n2": [text]}
+
+
+def test_a_prebound_claim_waits_for_the_controller() -> None:
+    where = world([claim("c", spec={"volumeName": "v"})], [volume("v")])
+    assert [problem.verdict for problem in pod_claims(pod(**uses("c")), where).problems] == ["pvc-unbound"]
+
+
+def test_an_ephemeral_claim_belongs_to_its_pod() -> None:
+    subject = pod("p", volumes=[{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
+    assert [one.verdict for one in pod_claims(subject, world([])).problems] == ["pvc-missing"]
+    foreign = claim("p-data", meta={"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "another"}]})
+    assert [one.verdict for one in pod_claims(subject, world([foreign])).problems] == ["pvc-not-owned"]
+    own = claim("p-data", meta={"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "uid-p"}]})
+    assert pod_claims(subject, world([own])).problems == []
+
+
+def test_a_waiting_claim_takes_a_volume_where_there_is_one() -> None:
+    where = world([claim("c")], [volume("v", host="n2")])
+    assert said(where, "c") == {"n1": [VOLUME_BIND], "n2": []}
+
+
+def test_two_claims_need_two_volumes() -> None:
+    where = world([claim("c"), claim("d")], [volume("v", host="n1"), volume("w", host="n1"), volume("x", host="n2")])
+    assert said(where, "c", "d") == {"n1": [], "n2": [VOLUME_BIND]}
+
+
+@pytest.mark.parametrize(
+    ("candidate", "why"),
+    [
+        (volume("v", size="1Gi"), "1Gi is less than the 5Gi asked"),
+        (volume("v", spec={"volumeMode": "Block"}), "volume mode Block, asked Filesystem"),
+        (volume("v", modes=["ReadOnlyMany"]), "lacks access mode ReadWriteOnce"),
+        (volume("v", phase="Released"), "is Released"),
+        (volume("v", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}), "is being deleted"),
+        (volume("v", spec={"claimRef": {"namespace": "default", "name": "other"}}, phase="Bound"), "default/other"),
+        (volume("v", spec={"claimRef": {"namespace": "default", "name": "c", "uid": "older"}}), "default/c"),
+    ],
+)
+def test_why_a_volume_does_not_serve(candidate: Any, why: str) -> None:
+    assert why in unfit(candidate, claim("c"))
+    assert said(world([claim("c")], [candidate]), "c")["n1"] == [VOLUME_BIND]
+
+
+def test_a_volume_that_names_the_claim_serves_it() -> None:
+    mine = volume("v", phase="Released", spec={"claimRef": {"namespace": "default", "name": "c"}})
+    assert unfit(mine, claim("c")) == ""
+
+
+def test_a_selector_narrows_the_choice() -> None:
+    picky = claim("c", spec={"selector": {"matchLabels": {"disk": "ssd"}}})
+    assert "labels do not match" in unfit(volume("v"), picky)
+    assert unfit(volume("v", labels={"disk": "ssd"}), picky) == ""
+
+
+def test_another_class_is_not_looked_at_and_the_smallest_goes_first() -> None:
+    found = search(claim("c"), [volume("big", size="90Gi"), volume("small", size="6Gi"), volume("odd", "other")])
+    assert [one.volume.metadata.name for one in found.candidates] == ["small", "big"]
+    assert found.rejected == []
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=6), st.integers(1, 20))
+def test_a_claim_is_served_exactly_when_some_volume_is_large_enough(sizes: list[int], asked: int) -> None:
+    volumes = [volume(f"v{index}", size=f"{size}Gi", host="n1") for index, size in enumerate(sizes)]
+    where = world([claim("c", size=f"{asked}Gi")], volumes)
+    assert (said(where, "c")["n1"] == []) is (max(sizes) >= asked)
+
+
+def test_a_provisioner_makes_up_for_missing_volumes() -> None:
+    dynamic = storage_class("wait", "csi.example.com")
+    assert said(world([claim("c")], classes=[dynamic]), "c") == {"n1": [], "n2": []}
+    zoned = storage_class(
+        "wait",
+        "csi.example.com",
+        allowedTopologies=[{"matchLabelExpressions": [{"key": "kubernetes.io/hostname", "values": ["n2"]}]}],
+    )
+    assert said(world([claim("c")], classes=[zoned]), "c") == {"n1": [VOLUME_BIND], "n2": []}
+
+
+def test_a_claim_that_is_being_provisioned_ties_the_pod_to_its_node() -> None:
+    chosen = claim("c", annotations={"volume.kubernetes.io/selected-node": "n2"})
+    where = world([chosen], classes=[storage_class("wait", "csi.example.com")])
+    assert said(where, "c") == {"n1": [VOLUME_BIND], "n2": []}
+
+
+def test_a_bound_volume_is_usable_where_its_affinity_says() -> None:
+    where = world([claim("c", volume="v")], [volume("v", host="n2", phase="Bound")])
+    assert said(where, "c") == {"n1": [VOLUME_AFFINITY], "n2": []}
+
+
+def test_zones_of_bound_volumes() -> None:
+    zone = "topology.kubernetes.io/zone"
+    nodes = [node("a", labels={zone: "a"}), node("b", labels={zone: "b"}), node("bare")]
+    where = world([claim("c", volume="v")], [volume("v", labels={zone: "a__c"}, phase="Bound")], nodes=nodes)
+    assert said(where, "c") == {"a": [], "b": [VOLUME_ZONE], "bare": []}
+    old = volume("v", labels={"failure-domain.beta.kubernetes.io/zone": "a"}, phase="Bound")
+    assert said(world([claim("c", volume="v")], [old], nodes=nodes), "c")["b"] == [VOLUME_ZONE]
+
+
+def csi_volume(name: str, handle: str) -> Any:
+    return volume(name, phase="Bound", spec={"csi": {"driver": "csi.example.com", "volumeHandle": handle}})
+
+
+def test_attach_limits_count_handles_once() -> None:
+    csi_node = obj(
+        "CSINode",
+        metadata={"name": "n1", "uid": "u"},
+        spec={"drivers": [{"name": "csi.example.com", "nodeID": "n1", "allocatable": {"count": 1}}]},
+    )
+    claims = [claim("c", volume="v"), claim("d", volume="w"), claim("e", volume="x")]
+    volumes = [csi_volume("v", "h1"), csi_volume("w", "h2"), csi_volume("x", "h1")]
+    there = placed(pod("there", **uses("d")), "n1")
+    where = world(claims, volumes, pods=[there], csi_nodes={"n1": csi_node})
+    assert said(where, "c") == {"n1": [VOLUME_LIMIT], "n2": []}
+    same = placed(pod("same", **uses("e")), "n1")
+    where = world(claims, volumes, pods=[same], csi_nodes={"n1": csi_node})
+    assert said(where, "c") == {"n1": [], "n2": []}
+
+
+def test_the_story_of_a_claim_names_every_volume_of_its_class() -> None:
+    where = world([claim("c")], [volume("small", size="1Gi"), volume("far", host="gone-node")])
+    subject = pod(**uses("c"))
+    binding = VolumeBinding(pod_claims(subject, where), where)
+    [state] = binding.waiting
+    story = binding.story(state, where.nodes)
+    assert "small 1Gi is less than the 5Gi asked" in story
+    assert "far is only for kubernetes.io/hostname In [gone-node], and there is no such node" in story
+
+
+def test_a_pod_without_claims_has_no_volume_reasons() -> None:
+    subject = pod()
+    evaluation = Evaluation(task(subject, {"cpu": "1"}), subject, world([]))
+    assert not any(refuses(found) for found in evaluation.table().values())
