@@ -1,6 +1,6 @@
 """Bytes of a file or of standard input, whatever they are compressed with.
 
-Owns opening, and gzip and zstd, told by their first bytes. Must not know what the bytes mean. Called by
+Owns opening, gzip and zstd, told by their first bytes, and byte order marks. Must not know what the bytes mean. Called by
 `vcledger.sources.pipeline`.
 
 Memory stays small whatever the size of the input: what goes into a decompressor is cut into pieces of PIECE bytes.
@@ -8,9 +8,11 @@ Memory stays small whatever the size of the input: what goes into a decompressor
 
 from __future__ import annotations
 
+import codecs
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -61,8 +63,25 @@ def raw_chunks(file: IO[bytes], count: Callable[[int], None] | None = None) -> I
         yield chunk
 
 
+def as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The chunks without a UTF-8 byte order mark, or with UTF-16, which some shells write into files, turned into
+    UTF-8. Raises CutOff where UTF-16 is damaged."""
+    first = next(chunks, b"")
+    while 0 < len(first) < 3 and (more := next(chunks, b"")):
+        first += more
+    if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        yield first.removeprefix(codecs.BOM_UTF8)
+        yield from chunks
+        return
+    try:
+        for text in codecs.iterdecode(chain([first], chunks), "utf-16"):
+            yield text.encode()
+    except UnicodeError as error:
+        raise CutOff(f"the UTF-16 text is damaged: {error}") from error
+
+
 def decompressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The chunks with gzip or zstd undone, all members or frames of them; plain bytes as they are.
+    """The chunks as UTF-8 with gzip or zstd undone, all members or frames of them; plain bytes as they are.
 
     Raises CutOff when the last frame does not end, after everything before was given out."""
     head = b""
@@ -71,12 +90,10 @@ def decompressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
         if len(head) >= 4:
             break
     codec = next((codec for codec in CODECS if head.startswith(codec.magic)), None)
-    if codec is None:
-        if head:
-            yield head
-        yield from chunks
-        return
-    yield from _undone(codec, head, chunks)
+    if codec is not None:
+        yield from as_utf8(_undone(codec, head, chunks))
+    elif head:
+        yield from as_utf8(chain([head], chunks))
 
 
 def _undone(codec: _Codec, head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:

@@ -22,6 +22,9 @@ from volcano.objects.meta import Quantity, ResourceMap
 NAME_MAX = 253
 """Characters of a name that the API allows (DNS subdomain)."""
 
+STREAMS_KEPT = 100_000
+"""Streams that are not made anew for each event of theirs."""
+
 TYPES = {"ADDED": "ObjectAdded", "MODIFIED": "ObjectModified", "DELETED": "ObjectDeleted"}
 
 
@@ -49,9 +52,11 @@ def hash_key(*parts: bytes | str) -> int:
 def version_key(text: str) -> int:
     """The number of a resourceVersion in the log: its own, or one made from a version that is none (the API calls them
     opaque), which is then never equal to another's. Nothing orders by it."""
-    if text.isascii() and text.isdigit() and (text[0] != "0" or text == "0") and (value := int(text)) < KEY_MIN:
-        return value
-    return hash_key("resourceVersion", text)
+    try:
+        value = int(text)
+    except ValueError:
+        return hash_key("resourceVersion", text)
+    return value if 0 <= value < KEY_MIN and str(value) == text else hash_key("resourceVersion", text)
 
 
 # --- quantities ---------------------------------------------------------------------------------------------------
@@ -197,6 +202,7 @@ class Observer:
     def __init__(self, cluster: str, options: StorageOptions) -> None:
         self.cluster = cluster
         self.clean = Cleaner(options)
+        self._streams: dict[str, StreamId] = {}
 
     def read(self, kind: Kind, data: bytes) -> Any:
         """The checked struct of an object. Unusable when the folds could not read it."""
@@ -221,16 +227,14 @@ class Observer:
         """The observation of an object that `read` gave; `change` is ADDED, MODIFIED or DELETED. Unwanted for one that
         no API server can have sent: without name, uid or resourceVersion."""
         meta = part.metadata
-        name, namespace, uid, version = meta.name, meta.namespace, meta.uid, meta.resource_version
-        if not uid or not name or not version:
-            missing = "name" if not name else "uid" if not uid else "resourceVersion"
-            raise Unwanted(f"{kind.api_kind} without metadata.{missing}, so not from an API server")
-        if len(name) > NAME_MAX or len(namespace) > NAME_MAX or len(uid) > NAME_MAX:
-            raise Unusable(f"{kind.api_kind}: name, namespace or uid is longer than the API allows ({NAME_MAX})")
-        if not name.isprintable() or not namespace.isprintable() or not uid.isprintable():
-            raise Unusable(f"{kind.api_kind}: name, namespace or uid holds characters that the API does not allow")
+        version = meta.resource_version
+        stream = self._streams.get(meta.uid)
+        if stream is None or stream[3] != meta.name or stream[2] != meta.namespace or stream[1] != kind.name:
+            stream = self._stream(kind, meta)
+        if not version:
+            raise Unwanted(f"{kind.api_kind} without metadata.resourceVersion, so not from an API server")
         return NewEvent(
-            StreamId(self.cluster, kind.name, namespace, name, uid),
+            stream,
             TYPES[change],
             "observation",
             observed_at,
@@ -242,6 +246,22 @@ class Observer:
             False,
             about_of(part) if kind.name == "Event" else "",
         )
+
+
+    def _stream(self, kind: Kind, meta: Any) -> StreamId:
+        """The stream of an object that is seen for the first time."""
+        name, namespace, uid = meta.name, meta.namespace, meta.uid
+        if not uid or not name:
+            missing = "name" if not name else "uid"
+            raise Unwanted(f"{kind.api_kind} without metadata.{missing}, so not from an API server")
+        if max(len(name), len(namespace), len(uid)) > NAME_MAX:
+            raise Unusable(f"{kind.api_kind}: name, namespace or uid is longer than the API allows ({NAME_MAX})")
+        if not (name + namespace + uid).isprintable():
+            raise Unusable(f"{kind.api_kind}: name, namespace or uid holds characters that the API does not allow")
+        if len(self._streams) >= STREAMS_KEPT:
+            self._streams.clear()
+        stream = self._streams[uid] = StreamId(self.cluster, kind.name, namespace, name, uid)
+        return stream
 
 
 def about_of(part: Any) -> str:

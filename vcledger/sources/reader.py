@@ -108,8 +108,9 @@ class Reader:
 
     def _clocked(self, items: Iterator[Item]) -> Iterator[Item]:
         """Times of the file never go back: what is left out of order takes the time of what is before it."""
+        clock = Clock()
         for item in items:
-            time = self.clock.at(item.observed_at)
+            time = clock.at(item.observed_at)
             yield item if time == item.observed_at else item._replace(observed_at=time)
 
     def _lines(self, chunks: Iterator[bytes], recording: bool) -> Iterator[Item]:
@@ -237,7 +238,9 @@ class Reader:
         if shape.kind and f'"kind":"{shape.kind}"'.encode() not in head.replace(b" ", b""):
             head = f'{{"kind":"{shape.kind}","apiVersion":"{shape.api_version}",'.encode()
         problem: Unusable | None = None
-        for raw in decoded(_raw_items, shape.items) or () if bytes(shape.items) else ():
+        items = (decoded(_raw_items, shape.items) or []) if bytes(shape.items) else []
+        self.tally.read(len(items) - 1)
+        for raw in items:
             try:
                 yield from self._value(bytes(raw), head)
             except Unwanted as error:
@@ -266,7 +269,8 @@ class Reader:
     def _is_emptied_list(self, data: bytes) -> bool:
         """A list's own text, after its items have been given out."""
         try:
-            return is_list(shapes.decode(data))
+            shape = shapes.decode(data)
+            return is_list(shape) and bytes(shape.items).strip(b"[] \t\r\n") in (b"", b"null")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
 

@@ -89,6 +89,8 @@ _VALUE = re.compile(rb'"value"(\s*):\s*"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _LAST_APPLIED = re.compile(rb'("kubectl\.kubernetes\.io/last-applied-configuration"\s*:\s*)"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _MANAGED = b'"managedFields":'
+_ENV = b'"env":'
+_HIDDEN = b'"value":' + REDACTED
 
 
 class Odd(ValueError):
@@ -100,8 +102,9 @@ def compact(data: bytes) -> bytes:
     return msgspec.json.format(data, indent=-1)
 
 
-def without_managed_fields(data: bytes, value: Raw) -> bytes:
-    """The object without metadata.managedFields, whose value is `value`. Odd when it is not found."""
+def managed_fields_at(data: bytes, value: Raw) -> tuple[int, int]:
+    """Where metadata.managedFields, whose value is `value`, begins and ends, a comma included. Odd when it is not
+    found."""
     text = bytes(value)
     start = data.find(_MANAGED)
     while start >= 0 and not data.startswith(text, start + len(_MANAGED)):
@@ -113,39 +116,26 @@ def without_managed_fields(data: bytes, value: Raw) -> bytes:
         start -= 1
     elif data[end] == 0x2C:
         end += 1
-    return data[:start] + data[end:]
+    return start, end
 
 
 class EnvRedactor:
-    """Replaces the values of environment variables. Equal lists of variables, as in all pods of a job, are worked out
-    once."""
+    """Works out lists of environment variables without their values. Equal lists, as in all pods of a job, are worked
+    out once."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
 
-    def __call__(self, data: bytes, containers: Iterable[StoredContainer]) -> bytes:
-        """The object with all values in the containers' env redacted. Odd when they are not found."""
-        for container in containers:
-            if container.env is ABSENT or not (raw := bytes(container.env)) or raw == b"null":
-                continue
-            old = b'"env":' + raw
-            new = self._known.get(old)
-            if new is None:
-                new = self._redacted(old)
-            if new != old:
-                if old not in data:
-                    if new not in data:
-                        raise Odd
-                    continue
-                data = data.replace(old, new)
-        return data
-
-    def _redacted(self, old: bytes) -> bytes:
-        new = _VALUE.sub(rb'"value":' + REDACTED, old)
-        if len(self._known) >= _ENV_KEPT:
-            self._known.clear()
-        self._known[old] = new
-        return new
+    def redacted(self, raw: Raw) -> tuple[bytes, bytes]:
+        """A container's `"env":[...]` as it is and as it is stored; twice the same when there is nothing to hide."""
+        old = _ENV + bytes(raw)
+        new = self._known.get(old)
+        if new is None:
+            new = _VALUE.sub(_HIDDEN, old)
+            if len(self._known) >= _ENV_KEPT:
+                self._known.clear()
+            self._known[old] = new
+        return old, new
 
 
 def without_last_applied(data: bytes) -> bytes:
@@ -190,13 +180,31 @@ class Cleaner:
         options = self.options
         managed = part.metadata.managed_fields
         if managed is not ABSENT and not options.keep_managed_fields:
-            data = without_managed_fields(data, managed)
+            start, end = managed_fields_at(data, managed)
+            data = data[:start] + data[end:]
         if not options.keep_env:
-            data = self._env(data, containers_of(kind.name, part))
+            for container in containers_of(kind.name, part):
+                if container.env is not ABSENT:
+                    data = self._without_env(data, container.env)
         if not options.keep_last_applied and self._has_last_applied(kind, part, data):
             data = without_last_applied(data)
         if not part.kind or not part.api_version:
             data = with_type(kind, part, data)
+        return data
+
+    def _without_env(self, data: bytes, raw: Raw) -> bytes:
+        """The object with a container's variables redacted. Several containers may have the very same ones. (The search
+        is for the short key: bytes.find first works out a table for a long needle, which takes longer than the rest.)"""
+        old, new = self._env.redacted(raw)
+        if new == old:
+            return data
+        start, found = data.find(_ENV), False
+        while start >= 0:
+            if data.startswith(old, start):
+                data, found = data[:start] + new + data[start + len(old) :], True
+            start = data.find(_ENV, start + len(_ENV))
+        if not found and new not in data:
+            raise Odd
         return data
 
     @staticmethod

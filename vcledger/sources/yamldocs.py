@@ -56,17 +56,16 @@ class _Cutter:
             return
         if self._in_items and _ITEM.match(line):
             yield from self._end_item()
+            if self._outer and _ITEMS.match(self._outer[-1]):
+                self._outer[-1] = b"items: []"
             self._item_line = number
             self._add(self._item, number, b" " + line[1:])
         elif self._in_items and self._item and (line[:1] in (b" ", b"#", b"\r") or not line):
             self._add(self._item, number, line)
-        elif self._in_items and line.strip() and line[:1] not in (b" ", b"#"):
+        elif line.strip() and not line.startswith(b"#"):
             yield from self._end_item()
-            self._in_items = False
-            self._add(self._outer, number, line)
-        else:
             self._in_items = bool(_ITEMS.match(line))
-            self._add(self._outer, number, b"items: []" if self._in_items else line)
+            self._add(self._outer, number, line)
 
     def _add(self, where: list[bytes], number: int, line: bytes) -> None:
         if where is self._outer and not where:
