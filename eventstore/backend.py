@@ -91,8 +91,8 @@ class Backend(Protocol):
         """Drops the rows at or below the position that are not in the temporary table `kept_events`; how many."""
         ...
 
-    def reclaim(self) -> None:
-        """Gives the room of dropped rows back to the disk."""
+    def reclaim(self, cut: int) -> None:
+        """Gives the room of rows that were dropped at or below the position back to the disk."""
         ...
 
     def size(self) -> int:

@@ -173,9 +173,14 @@ class PostgresBackend:
         )
         return dropped + connection.execute(rest, {"cut": cut}).rowcount
 
-    def reclaim(self) -> None:
+    def reclaim(self, cut: int) -> None:
+        """Partitions that were dropped gave their room back already. The one that the cut goes through is written
+        anew, which keeps others from it for as long as that takes."""
         with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text("VACUUM events, streams, stream_heads, snapshots"))
+            for first, last, name in partitions(connection):
+                if first <= cut < last:
+                    connection.execute(text(f"VACUUM FULL {name}"))
+            connection.execute(text("VACUUM streams, stream_heads, snapshots"))
 
     def size(self) -> int:
         with self.reading() as connection:

@@ -81,7 +81,7 @@ def prune(
         report = _drop(backend, connection, clock, cut)
     if reclaim:
         with translated(backend):
-            backend.reclaim()
+            backend.reclaim(cut)
     return report._replace(size_before=size_before, size_after=backend.size())
 
 

@@ -140,7 +140,7 @@ class SQLiteBackend:
             "DELETE FROM events WHERE position <= ? AND position NOT IN (SELECT position FROM kept_events)", (cut,)
         ).rowcount
 
-    def reclaim(self) -> None:
+    def reclaim(self, cut: int) -> None:
         with self.engine.connect() as connection:
             raw = connection.connection.driver_connection
             assert raw is not None
