@@ -15,6 +15,12 @@ from projections.diagnosis.reasons import scheduler_reasons
 from projections.diagnosis.views import GROUP_ANNOTATIONS, Amounts, TaskView
 from projections.diagnosis.words import counted, group_message, some, table_causes, table_message
 
+TRIED_REASONS = ("Unschedulable", "Schedulable", "SchedulerError")
+"""Reasons of a PodScheduled condition that only a scheduler gives after a try."""
+
+PROVISIONING_REASONS = ("Provisioning", "ExternalProvisioning", "ProvisioningFailed")
+"""Events about a claim that waits for its first consumer; they come only once a node was chosen for it."""
+
 VALID = (*READY, "Pipelined", "Pending")
 """Statuses that count towards minMember (JobInfo.ValidTaskNum)."""
 
@@ -43,6 +49,8 @@ def podgroup_missing(case: Case) -> Finding | None:
         return None
     if case.is_job:
         return _job_without_group(case)
+    if not case.group_name and was_tried(case):
+        return None
     if not case.group_name:
         return Finding(
             verdict="podgroup-missing",
@@ -64,6 +72,18 @@ def podgroup_missing(case: Case) -> Finding | None:
             since=case.created,
         )
     return None
+
+
+def was_tried(case: Case) -> bool:
+    """Whether a scheduler has evidently tried the pod: it wrote about it, attempted to bind it, or chose a node for one
+    of its claims. A pod without a group is then no obstacle to whoever schedules it."""
+    own = f"Pod {case.key}"
+    spoke = any(one.about == own and one.reason in {"FailedScheduling", *TRIED_REASONS} for one in case.said)
+    states = case.evaluation.claims.states if case.evaluation is not None else []
+    chosen = any(state.selected_node for state in states)
+    asked = {f"PersistentVolumeClaim {state.key}" for state in states if state.provisioner}
+    provisioned = any(one.about in asked and one.reason in PROVISIONING_REASONS for one in case.said)
+    return spoke or chosen or provisioned or bool(case.attempts)
 
 
 def _job_without_group(case: Case) -> Finding | None:

@@ -74,7 +74,10 @@ def volume_problem(case: Case) -> Finding | None:
         return None
     evaluation, table = case.evaluation, case.table
     problem = evaluation.problem
-    if not fits_but_for_volumes(table) and case.cluster.schedulable_nodes():
+    nodes = case.cluster.schedulable_nodes()
+    if nodes and not fits_but_for_volumes(table):
+        return None
+    if problem is None and not (nodes and evaluation.claims.states):
         return None
     message = table_message(table, case.cluster)
     if problem is not None:

@@ -53,7 +53,10 @@ def test_reading_back_is_the_opposite_of_putting_together(counts: dict[str, int]
 def test_another_order_of_filters_is_no_disagreement() -> None:
     table = {"a": [AFFINITY, TAINT], "b": [AFFINITY, TAINT], "c": [AFFINITY]}
     ours = fit_message(table)
-    theirs = "0/3 nodes are unavailable: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector."
+    theirs = (
+        "0/3 nodes are unavailable: 1 node(s) had untolerated taint(s), "
+        "2 node(s) didn't match Pod's node affinity/selector."
+    )
     assert explains({TAINT.text: 1, AFFINITY.text: 2}, table)
     assert disagreement(ours, theirs, table, []) == ""
     assert phrased(ours, theirs, table, []) == theirs

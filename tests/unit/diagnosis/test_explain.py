@@ -1,0 +1,284 @@
+"""The verdict: which of several that hold comes first, what stands under it, and what proves it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from projections.diagnosis.case import Attempt, Case, Earlier
+from projections.diagnosis.explain import explain, rank
+from projections.diagnosis.model import VERDICTS, Said
+from projections.diagnosis.text import labelled, lines, plain
+from projections.diagnosis.views import GroupView, QueueView, TaskView
+from tests.unit.diagnosis.build import claim, cluster, node, obj, pod, storage_class, task, uses, volume
+
+GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+
+
+def podgroup(phase: str = "Inqueue", minimum: int = 1, **more: Any) -> Any:
+    return obj(
+        "PodGroup",
+        metadata={"name": "g", "namespace": "default", "uid": "pg"},
+        spec={"minMember": minimum, "queue": "default"},
+        status={"phase": phase, **more},
+    )
+
+
+def case(subject: Any, request: dict[str, str] | None = None, **more: Any) -> Case:
+    """A case of a pod in group g, with two free nodes, unless told otherwise."""
+    own = task(subject, request or {"cpu": "1"}, status=more.pop("status", "Pending"))
+    tasks: list[TaskView] = [own, *more.pop("mates", [])]
+    grouped = bool(subject.metadata.annotations)
+    body = more.pop("pod_group", podgroup())
+    group = GroupView(namespace="default", name="g", pod_group=body, tasks=tasks, position=7) if grouped else None
+    return Case(
+        namespace="default",
+        name=subject.metadata.name,
+        uid=subject.metadata.uid,
+        at=100,
+        now="2026-01-01T00:00:00Z",
+        cluster=more.pop("cluster", None) or cluster([node("n1"), node("n2")]),
+        pod=subject,
+        position=50,
+        task=own,
+        group=more.pop("group", group),
+        group_name="g" if grouped else "",
+        **more,
+    )
+
+
+def verdicts(of: Case) -> list[str]:
+    answer = explain(of)
+    return [answer.verdict, *(other.verdict for other in answer.also)]
+
+
+def said(reason: str, message: str, about: str = "Pod default/p", source: str = "event", **more: Any) -> Said:
+    times = {"first": "2026-01-01T00:00:01Z", "last": "2026-01-01T00:00:09Z"}
+    return Said(source=source, about=about, reason=reason, message=message, position=9, **{**times, **more})
+
+
+def test_nothing_wrong_is_schedulable() -> None:
+    answer = explain(case(pod(**GROUPED)))
+    assert answer.verdict == "schedulable"
+    assert answer.fits_on == ["n1", "n2"]
+    assert answer.nodes[0].reasons == []
+
+
+def test_another_schedulers_pod() -> None:
+    assert verdicts(case(pod(schedulerName="other", **GROUPED)))[0] == "not-this-scheduler"
+
+
+def test_gates_come_before_everything_that_a_node_could_say() -> None:
+    gated = pod(schedulingGates=[{"name": "wait"}], nodeSelector={"no": "such"}, **GROUPED)
+    assert verdicts(case(gated)) == ["gated", "no-node-fits"]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_finished(phase: str) -> None:
+    done = pod(nodeName="n1", status={"phase": phase}, **GROUPED)
+    assert explain(case(done, status=phase)).verdict == "finished"
+
+
+def test_placed_deleted_and_terminating() -> None:
+    assert explain(case(pod(nodeName="n1", status={"phase": "Running"}, **GROUPED))).verdict == "scheduled"
+    gone = explain(case(pod(**GROUPED), gone_at="2026-01-01T00:00:05Z", gone_position=60, gone_known="inferred"))
+    assert gone.verdict == "deleted"
+    assert "a relist found it missing" in gone.causes[0]
+    assert gone.nodes == []
+    ending = pod(meta={"deletionTimestamp": "2026-01-01T00:00:30Z"}, **GROUPED)
+    assert explain(case(ending, status="Releasing")).verdict == "terminating"
+
+
+def test_no_group_and_a_group_that_is_not_there() -> None:
+    alone = explain(case(pod()))
+    assert alone.verdict == "podgroup-missing"
+    assert "podgroup controller" in alone.causes[0]
+    absent = explain(case(pod(**GROUPED), pod_group=None))
+    assert absent.verdict == "podgroup-missing"
+    assert "PodGroup default/g does not exist" in absent.causes[0]
+
+
+def test_a_pod_without_a_group_that_was_tried_is_not_blamed_on_it() -> None:
+    tried = case(
+        pod(), {"cpu": "64"}, said=[said("FailedScheduling", "0/2 nodes are unavailable: 2 Insufficient cpu.")]
+    )
+    assert verdicts(tried) == ["no-node-fits"]
+
+
+def test_fewer_pods_than_min_member_names_who_makes_them() -> None:
+    small = GroupView(
+        namespace="default",
+        name="g",
+        pod_group=podgroup(minimum=3),
+        tasks=[task(pod(**GROUPED), {"cpu": "1"})],
+        owner="ReplicaSet web",
+    )
+    answer = explain(case(pod(**GROUPED), group=small))
+    assert answer.verdict == "members-missing"
+    assert "asks for 3 members and has 1: ReplicaSet web has yet to make them" in answer.causes[0]
+
+
+def queue_of(state: str = "Open", **spec: Any) -> dict[str, QueueView]:
+    body = obj("Queue", metadata={"name": "default", "uid": "q"}, spec={"weight": 1, **spec}, status={"state": state})
+    return {"default": QueueView("default", body, {}, {}, {}, has_jobs=False)}
+
+
+def test_queue_closed_comes_before_nodes() -> None:
+    where = cluster([node("n1")], queues=queue_of("Closed"))
+    blocked = case(pod(nodeSelector={"no": "such"}, **GROUPED), cluster=where, pod_group=podgroup("Pending"))
+    assert verdicts(blocked)[:1] == ["queue-closed"]
+    assert "no-node-fits" in verdicts(blocked)
+
+
+def test_pending_group_over_its_queues_capability() -> None:
+    where = cluster([node("n1")], queues=queue_of(capability={"cpu": "1"}))
+    waiting = case(pod(**GROUPED), cluster=where, pod_group=podgroup("Pending"), asked_min={"cpu": 2000.0})
+    answer = explain(waiting)
+    assert answer.verdict == "queue-over-capability"
+    assert "stays Pending, outside queue default" in answer.causes[1]
+
+
+def test_pending_group_without_a_gate_is_told_as_such() -> None:
+    where = cluster([node("n1")], queues=queue_of())
+    waiting = case(pod(**GROUPED), cluster=where, pod_group=podgroup("Pending"), asked_min={"cpu": 1000.0})
+    assert explain(waiting).verdict == "podgroup-pending"
+
+
+def test_a_gang_broken_by_another_member() -> None:
+    big = task(pod("big", **GROUPED), {"cpu": "64"}, index=5, role="big")
+    answer = explain(case(pod(**GROUPED), mates=[big], pod_group=podgroup(minimum=2)))
+    assert answer.verdict == "gang-short"
+    assert "task big breaks the gang" in answer.causes[0]
+    assert "short by 1" in answer.causes[1]
+    assert answer.fits_on == ["n1", "n2"]
+
+
+def test_a_running_group_whose_pod_is_pending_says_so() -> None:
+    mate = task(pod("mate", **GROUPED), {"cpu": "1"}, status="Running")
+    answer = explain(case(pod(**GROUPED), {"cpu": "64"}, mates=[mate], pod_group=podgroup("Running")))
+    assert answer.verdict == "no-node-fits"
+    assert "PodGroup default/g is Running all the same" in answer.causes[-1]
+
+
+def test_volumes_come_before_nodes_only_where_they_decide() -> None:
+    where = cluster(
+        [node("n1")],
+        claims={"default/c": claim("c")},
+        classes={"wait": storage_class()},
+        volumes={"v": volume("v", size="1Gi")},
+    )
+    assert verdicts(case(pod(**uses("c"), **GROUPED), cluster=where)) == ["no-matching-volume", "no-node-fits"]
+    both = pod(**uses("c"), nodeSelector={"no": "such"}, **GROUPED)
+    assert verdicts(case(both, cluster=where)) == ["no-node-fits"]
+
+
+def test_a_failed_bind_has_code_count_and_times() -> None:
+    tries = [
+        Attempt("bind", False, f"2026-01-01T00:00:0{second}Z", 60 + second, "n1", 500, "InternalError", "injected")
+        for second in (1, 2, 3)
+    ]
+    answer = explain(case(pod(**GROUPED), attempts=tries))
+    assert answer.verdict == "bind-failed"
+    assert answer.causes[0] == (
+        "the bind failed 3 times between 2026-01-01T00:00:01Z and 2026-01-01T00:00:03Z: 3 x 500 injected (node n1)"
+    )
+    assert answer.since == "2026-01-01T00:00:01Z"
+    assert {61, 62, 63} <= {one.position for one in answer.evidence}
+    assert {one.known for one in answer.evidence if one.position == 61} == {"inferred"}
+
+
+def test_a_failed_bind_that_only_an_event_tells_of() -> None:
+    answer = explain(case(pod(**GROUPED), said=[said("FailedScheduling", "failed to bind to node n1: boom", count=4)]))
+    assert answer.verdict == "bind-failed"
+    assert "failed 4 times" in answer.causes[0]
+    assert "boom (node n1)" in answer.causes[0]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "verdict", "words"),
+    [
+        (
+            {"code": 409, "reason": "Conflict", "object": "PersistentVolumeClaim a2"},
+            "volume-conflict",
+            "a2 409 Conflict",
+        ),
+        ({"timed_out": True, "message": "binding volumes: timed out"}, "volume-bind-timeout", "timed out"),
+        ({"code": 500, "message": "boom"}, "volume-bind-failed", "500 boom"),
+    ],
+)
+def test_attempts_to_bind_volumes(attempt: dict[str, Any], verdict: str, words: str) -> None:
+    failed = Attempt("volumes", False, "2026-01-01T00:00:01Z", 61, "n1", **attempt)
+    answer = explain(case(pod(**GROUPED), attempts=[failed]))
+    assert answer.verdict == verdict
+    assert words in answer.causes[0]
+
+
+def test_provisioning_and_its_failure() -> None:
+    chosen = claim("c", annotations={"volume.kubernetes.io/selected-node": "n1"})
+    where = cluster(
+        [node("n1")], claims={"default/c": chosen}, classes={"wait": storage_class("wait", "csi.example.com")}
+    )
+    subject = pod(**uses("c"), **GROUPED)
+    assert explain(case(subject, cluster=where)).verdict == "provisioning"
+    refusal = said("ProvisioningFailed", "no space in vg0", "PersistentVolumeClaim default/c", count=3)
+    answer = explain(case(subject, cluster=where, said=[refusal]))
+    assert answer.verdict == "provisioning-failed"
+    assert "failed 3 times" in answer.causes[0]
+    assert "no space in vg0" in answer.causes[0]
+
+
+def test_waiting_for_pods_that_are_ending() -> None:
+    busy = cluster([node("n1", cpu="2", used={"cpu": 2000.0}, releasing={"cpu": 2000.0})])
+    assert explain(case(pod(**GROUPED), cluster=busy)).verdict == "waiting-for-release"
+
+
+def test_condition_and_eviction_are_told() -> None:
+    failed = Attempt("condition", False, "2026-01-01T00:00:01Z", 61, code=500, message="no")
+    assert explain(case(pod(**GROUPED), attempts=[failed])).verdict == "condition-failed"
+    before = Earlier("older", "2026-01-01T00:00:00Z", 12, "Pod is evicted, because of preempt")
+    assert verdicts(case(pod(**GROUPED), earlier=[before])) == ["schedulable", "evicted"]
+
+
+def test_what_differs_from_the_schedulers_words_is_said() -> None:
+    condition = said(
+        "Unschedulable",
+        "0/2 nodes are unavailable: 2 Insufficient cpu.",
+        source="condition",
+        by="PodScheduled",
+        status="False",
+    )
+    answer = explain(case(pod(nodeSelector={"no": "such"}, **GROUPED), said=[condition]))
+    assert len(answer.disagreements) == 1
+    assert "2 Insufficient cpu" in answer.disagreements[0]
+    agreeing = explain(case(pod(**GROUPED), {"cpu": "64"}, said=[condition]))
+    assert agreeing.disagreements == []
+    assert agreeing.message == condition.message
+
+
+def test_verdicts_stand_in_the_order_of_the_table() -> None:
+    big = task(pod("big", **GROUPED), {"cpu": "64"}, index=5, role="big")
+    tries = [Attempt("bind", False, "2026-01-01T00:00:01Z", 61, "n1", 500, "x", "y")]
+    where = cluster([node("n1")], queues=queue_of("Closed"))
+    answer = explain(case(pod(**GROUPED), mates=[big], pod_group=podgroup(minimum=2), attempts=tries, cluster=where))
+    found = [answer.verdict, *(other.verdict for other in answer.also)]
+    assert found == ["queue-closed", "gang-short", "bind-failed"]
+    assert found == sorted(found, key=rank)
+    assert set(found) <= set(VERDICTS)
+
+
+def test_the_text_for_people_labels_each_run_of_lines_once() -> None:
+    answer = explain(case(pod(nodeSelector={"no": "such"}, **GROUPED)))
+    labels = [label for _, label, _ in labelled(lines(answer)) if label]
+    assert len(labels) == len(set(labels))
+    text = plain(lines(answer))
+    assert text.splitlines()[0].startswith("Pod default/p (uid uid-p) at position 100")
+    assert "0 of 2 nodes would take this pod alone" in text
+    assert "nodeSelector no=such" in text
+
+
+def test_many_kinds_of_refusal_are_cut_but_counted() -> None:
+    nodes = [node(f"n{i}", taints=[{"key": f"k{i}", "effect": "NoSchedule"}], cpu=str(i + 1)) for i in range(30)]
+    answer = explain(case(pod(**GROUPED), {"cpu": "40"}, cluster=cluster(nodes)))
+    assert len(plain(lines(answer)).splitlines()) < 20
+    assert len(answer.nodes) == 30
