@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from projections.cache import Cache, CacheConfig, Delivery, actions, observe, state_json
+from projections.cache import Cache, CacheConfig, Delivery, observe, state_json
+from projections.cache.actions import ActionRefused
 from projections.cache.fold import deliver_to_handler, relist
 from projections.cache.stores import keys
+from vcledger.conformance_actions import Harness
+from volcano.objects.core import Pod
 from volcano.objects.kinds import KINDS, kind_of
 from volcano.objects.resource import ResourceInsufficient
 
@@ -121,14 +124,15 @@ _STRUCTS = {kind.name: kind.struct for kind in reversed(KINDS)}
 
 
 class VectorRunner:
-    """A cache under the vectors' steps: the informer's stand-in, and the actions that are implemented."""
+    """A cache under the vectors' steps: the informer's stand-in, and the scheduler's own actions."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
         self.position = 0
+        self.harness = Harness(cache)
 
     def can_run(self, step: Mapping[str, Any]) -> bool:
-        return "event" in step or step.get("action") in _ACTIONS
+        return "event" in step or step.get("action") in ACTIONS
 
     def run(self, step: Mapping[str, Any]) -> dict[str, Any]:
         """Run one step; what came of it, in the shape of the vector's `results`."""
@@ -137,9 +141,20 @@ class VectorRunner:
         try:
             if "event" in step:
                 return self.event(step["event"], str(step.get("delivery", "informer")))
-            return _ACTIONS[step["action"]](self, step)
+            return self.act(step)
         except ResourceInsufficient as panic:
             return {"panic": str(panic)}
+        except ActionRefused as refusal:
+            return {"error": str(refusal)}
+
+    def act(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        action = step["action"]
+        if action == "relist":
+            return self.relist(step)
+        if action == "api_set":
+            return self.harness.api_set(step, self.decode(step["object"])[1])
+        result: dict[str, Any] = getattr(self.harness, action)(step)
+        return result
 
     def decode(self, obj: Mapping[str, Any]) -> tuple[str, Any]:
         kind = _kind_name(obj)
@@ -149,31 +164,62 @@ class VectorRunner:
         if event["type"] == "BOOKMARK":
             return {"dropped": "bookmark"}
         kind, obj = self.decode(event["object"])
+        gone = event["type"] == "DELETED"
+        if kind == "Pod":
+            self.answer(obj, gone)
         if delivery == "handler":
             deliver_to_handler(self.cache, event["type"], Delivery(kind, obj), self.position)
-            return {}
-        gone = event["type"] == "DELETED"
-        if gone and _key(event["object"]) not in keys(self.cache, kind):
+        elif gone and _key(event["object"]) not in keys(self.cache, kind):
             return {"dropped": "delete of an object the informer does not know"}
-        observe(self.cache, Delivery(kind, obj, gone=gone), self.position)
-        if kind in ("Node", "CSINode") and not self.cache.synced:
-            return {"node_sync_error": True}
+        else:
+            observe(self.cache, Delivery(kind, obj, gone=gone), self.position)
+            if kind in ("Node", "CSINode") and not self.cache.synced:
+                return {"node_sync_error": True}
+        if kind == "Pod" and not gone:
+            self.harness.note(obj)
         return {}
+
+    def answer(self, pod: Pod, gone: bool) -> None:
+        """Each pod event sets what the API server answers to a GET."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if gone:
+            self.harness.api.pop(key, None)
+        else:
+            self.harness.api[key] = pod
 
     def relist(self, step: Mapping[str, Any]) -> dict[str, Any]:
         kind = str(step["kind"])
-        relist(self.cache, kind, [self.decode(item)[1] for item in step["items"]], self.position)
+        objects = [self.decode(item)[1] for item in step["items"]]
+        relist(self.cache, kind, objects, self.position)
+        for obj in objects if kind == "Pod" else ():
+            self.answer(obj, gone=False)
+            self.harness.note(obj)
         return {}
 
-    def cleanup_jobs(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        actions.clean_up_jobs(self.cache)
-        return {}
 
-
-_ACTIONS = {
-    "relist": VectorRunner.relist,
-    "cleanup_jobs": VectorRunner.cleanup_jobs,
-}
+ACTIONS = frozenset(
+    {
+        "add_bind_task",
+        "api_delete",
+        "api_set",
+        "assume",
+        "cleanup_jobs",
+        "evict",
+        "node_add_task",
+        "node_remove_task",
+        "process_binds",
+        "relist",
+        "resync",
+        "set_job_fit_errors",
+        "set_status",
+        "set_task_fit_error",
+        "snapshot",
+        "sync_nodes",
+        "task_unschedulable",
+        "unassume",
+        "update_job_status",
+    }
+)
 
 
 def _key(obj: Mapping[str, Any]) -> str:

@@ -114,7 +114,7 @@ def sync_node(cache: Cache, name: str) -> None:
     cache.touched.nodes[name] = True
     if info is None:
         info = cache.nodes[name] = NodeInfo(name)
-        _set_books(cache, info, node, csi)
+        set_books(cache, info, node, csi)
         info.phase, info.reason = _phase(cache, node)
     else:
         _set_node(cache, info, node, csi)
@@ -194,7 +194,7 @@ def _set_node(cache: Cache, info: NodeInfo, node: Node, csi: dict[str, int]) -> 
         return
     if cache.policy.blanks_node_name:
         write_back_names(cache, info)
-    _set_books(cache, info, node, csi)
+    set_books(cache, info, node, csi)
 
 
 def write_back_names(cache: Cache, info: NodeInfo) -> list[str]:
@@ -225,7 +225,7 @@ def _unfitting(cache: Cache, info: NodeInfo) -> list[str]:
     return dropped
 
 
-def _set_books(cache: Cache, info: NodeInfo, node: Node, csi: dict[str, int]) -> None:
+def set_books(cache: Cache, info: NodeInfo, node: Node, csi: dict[str, int]) -> None:
     """Volcano's setNode: everything anew from the object and the tasks."""
     _set_oversubscription(info, node, keep=cache.policy.keeps_oversubscription)
     info.revocable_zone = (node.metadata.labels or {}).get(REVOCABLE_ZONE_KEY, "")
@@ -282,6 +282,7 @@ __all__ = [
     "observe_node",
     "observe_numatopology",
     "remove_node",
+    "set_books",
     "sync",
     "sync_node",
     "write_back_names",

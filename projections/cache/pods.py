@@ -133,18 +133,19 @@ def queue_resync(cache: Cache, task: TaskInfo) -> None:
     put_off(cache, cache.pending_resync, f"{task.job}/{task.uid}")
 
 
-def add_task(cache: Cache, task: TaskInfo) -> None:
+def add_task(cache: Cache, task: TaskInfo) -> bool:
     """Volcano's addTask: onto its node (a placeholder is made for an unknown one, even for a task that has ended,
-    034), then into its job, which is made if need be (fact 10)."""
+    034), then into its job, which is made if need be (fact 10). False: the node refused it, and it is nowhere."""
     try:
         place_task(cache, task)
     except TaskRefused:
-        return
+        return False
     if task.job:
         job = cache.jobs.get(task.job)
         if job is None:
             job = cache.jobs[task.job] = JobInfo(task.job)
         job_add(cache, job, task)
+    return True
 
 
 def place_task(cache: Cache, task: TaskInfo) -> None:

@@ -107,18 +107,18 @@ class Resource(msgspec.Struct, gc=False, array_like=True):
         return True
 
     def exceeding(self, other: Resource) -> list[str]:
-        """The names of the resources that don't fit into the other's: cpu, memory, then scalars by name."""
+        """The names of the resources that don't fit into the other's, sorted."""
         theirs = other.scalars or {}
         names = []
         if not (self.milli_cpu < other.milli_cpu or abs(self.milli_cpu - other.milli_cpu) < EPSILON):
             names.append("cpu")
         if not (self.memory < other.memory or abs(self.memory - other.memory) < EPSILON):
             names.append("memory")
-        for name, amount in sorted((self.scalars or {}).items()):
+        for name, amount in (self.scalars or {}).items():
             limit = theirs.get(name, 0)
             if not (amount < limit or abs(amount - limit) < EPSILON):
                 names.append(name)
-        return names
+        return sorted(names)
 
     def is_empty(self) -> bool:
         """Nothing but `pods` (fact 3)."""
