@@ -247,7 +247,6 @@ class Observer:
             about_of(part) if kind.name == "Event" else "",
         )
 
-
     def _stream(self, kind: Kind, meta: Any) -> StreamId:
         """The stream of an object that is seen for the first time."""
         name, namespace, uid = meta.name, meta.namespace, meta.uid

@@ -22,7 +22,7 @@ from vcledger.sources.lists import CHANGED, Known, LastSeen, Outage, Relist, Wat
 from vcledger.sources.observe import KEY_MIN, hash_key
 from vcledger.sources.report import Gap, ImportReport
 from vcledger.sources.shape import said
-from volcano.events.observation import GapRecorded, ListCompleted
+from volcano.events.observation import GapRecorded, ListCompleted, WatchFailed
 
 BATCH = 4_000
 BATCH_BYTES = 32 << 20
@@ -55,10 +55,10 @@ def last_seen(event: NewEvent | StoredEvent) -> LastSeen:
 
 
 class _InProgress:
-    """A list whose items are coming in."""
+    """A list whose items are coming in. `time` is that of what it proves."""
 
-    def __init__(self, begun: ListBegun, relist: Relist, outage: Outage | None) -> None:
-        self.begun, self.relist, self.outage, self.left = begun, relist, outage, begun.length
+    def __init__(self, begun: ListBegun, relist: Relist, outage: Outage | None, time: int) -> None:
+        self.begun, self.relist, self.outage, self.time, self.left = begun, relist, outage, time, begun.length
 
 
 class Sink:
@@ -144,7 +144,10 @@ class Sink:
     def finish(self) -> None:
         """The end of the input."""
         for kind in list(self._lists):
+            progress = self._lists[kind]
+            progress.outage = None  # told when the list goes on
             self._end_list(kind)
+            self._cut_off(progress)
         self.flush()
 
     def _hold(self) -> None:
@@ -158,20 +161,30 @@ class Sink:
         kind = begun.kind
         if kind in self._lists:
             self._end_list(kind)
-        if begun.observed_at < self.start:
-            self._overtaken(begun)
+        if begun.observed_at < self.start and not self._goes_on(begun):
+            # From before what the ledger has got to: its items are late, and what is missing in it was either worked
+            # out when it was first imported, or must not rewrite what has been known since.
+            self._watches.resumed(kind)
             return
         self.flush()
-        outage = self._watches.listed(kind, self._last_sign(kind), begun.relist)
-        self._lists[kind] = _InProgress(begun, Relist(self._known(kind)), outage)
+        outage = self._watches.listed(kind, self._last_sign(kind, begun.observed_at), begun.relist)
+        time = max(begun.observed_at, self.start)
+        self._lists[kind] = _InProgress(begun, Relist(self._known(kind)), outage, time)
         self._hold()
         if begun.length == 0:
             self._end_list(kind)
 
-    def _overtaken(self, begun: ListBegun) -> None:
-        """A list from before what the ledger has got to: its items are late, and what is missing in it was either
-        worked out when it was first imported, or must not rewrite what has been known since."""
-        self._watches.resumed(begun.kind)
+    def _cut_off(self, progress: _InProgress) -> None:
+        """The input ends inside a list. That is put on record, so that the list can go on when the file has grown."""
+        begun = progress.begun
+        message = f"the list is cut off after {begun.length - progress.left} of its {begun.length} items"
+        event = WatchFailed(resource=begun.resource, message=message)
+        self._add(said(self.cluster, begun.kind, event, self._now, _cut_key(begun)))
+
+    def _goes_on(self, begun: ListBegun) -> bool:
+        """Whether the last that the ledger has of the kind is that this very list was cut off."""
+        newest = self.store.read(cluster=self.cluster, kinds=begun.kind, late=False, reverse=True, limit=1)
+        return any(one.resource_version == _cut_key(begun) for one in newest)
 
     def _list_item(self, item: ListItem) -> None:
         event = item.event
@@ -195,26 +208,27 @@ class Sink:
         begun, relist, outage = progress.begun, progress.relist, progress.outage
         whole = progress.left <= 0
         if whole:
-            self._gone(relist.missing(), kind, begun.observed_at)
+            self._gone(relist.missing(), kind, progress.time)
         else:
             self.report.note(
                 f"a list of {begun.resource} lacks {progress.left} of its {begun.length} items: "
                 "nothing is inferred from what is missing in it"
             )
         if outage is not None:
-            self._gap(begun, relist, outage)
+            self._gap(progress, outage)
         if whole:
             event = ListCompleted(
                 resource=begun.resource, resource_version=begun.version, items=begun.length, relist=begun.relist
             )
-            completed = said(self.cluster, kind, event, begun.observed_at, begun.key)
+            completed = said(self.cluster, kind, event, progress.time, begun.key)
             self._last[kind] = completed
             self._add(completed)
         self._hold()
         if len(self._batch) >= self._limit:
             self.flush()
 
-    def _gap(self, begun: ListBegun, relist: Relist, outage: Outage) -> None:
+    def _gap(self, progress: _InProgress, outage: Outage) -> None:
+        begun, relist = progress.begun, progress.relist
         event = GapRecorded(
             resource=begun.resource,
             from_time=outage.since.time,
@@ -227,7 +241,7 @@ class Sink:
             reason=outage.reason,
         )
         key = hash_key(str(begun.key), "gap")
-        self._add(said(self.cluster, begun.kind, event, begun.observed_at, key))
+        self._add(said(self.cluster, begun.kind, event, progress.time, key))
         counts = relist.added, relist.changed, relist.deleted
         self.report.gaps.append(Gap(begun.kind, outage.since.time, begun.observed_at, *counts, outage.reason))
 
@@ -276,11 +290,13 @@ class Sink:
         )
         return next(iter(found), None)
 
-    def _last_sign(self, kind: str) -> LastSeen | None:
-        """When a watch of the kind last gave a sign of life, in this import or as the ledger has it."""
+    def _last_sign(self, kind: str, before: int) -> LastSeen | None:
+        """When a watch of the kind last gave a sign of life, in this import or, before a time, as the ledger has it."""
         event: NewEvent | StoredEvent | None = self._last.get(kind)
         if event is None:
-            newest = self.store.read(cluster=self.cluster, kinds=kind, late=False, reverse=True, limit=LOOK_BACK)
+            newest = self.store.read(
+                cluster=self.cluster, kinds=kind, late=False, observed_to=before, reverse=True, limit=LOOK_BACK
+            )
             recorded = (one for one in newest if one.known == RECORDED and one.type not in NO_LIFE)
             event = next(recorded, None)
         return None if event is None else last_seen(event)
@@ -290,7 +306,7 @@ class Sink:
     def _broke(self, broke: Broke) -> None:
         for kind in [broke.kind] if broke.kind else list(self._last):
             event = self._last.get(kind)
-            if event is not None and event.observed_at >= self.start:
+            if event is not None:
                 self._watches.broke(kind, last_seen(event), broke.reason)
 
     def _sighting(self, event: NewEvent) -> None:
@@ -318,6 +334,10 @@ class Sink:
             self.report.ignored["audited delete of what is not in the ledger, or gone from it already"] += 1
             return
         self._add(deletion(stream, last.payload, last.resource_version, item.observed_at))
+
+
+def _cut_key(begun: ListBegun) -> int:
+    return hash_key(str(begun.key), "cut off")
 
 
 def deletion(stream: StreamId, payload: bytes, version: int | None, time: int) -> NewEvent:

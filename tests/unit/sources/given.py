@@ -43,7 +43,9 @@ def watch_line(change: str, obj: dict[str, Any]) -> bytes:
 
 def recorded(change: str, obj: dict[str, Any], second: float, resource: str = "pods", **flags: Any) -> bytes:
     """A recording's line, `second` seconds after nine o'clock."""
-    head = {"recordedAt": moment(second), "resource": resource} | ({"relist": True} if flags.pop("relist", False) else {})
+    head = {"recordedAt": moment(second), "resource": resource} | (
+        {"relist": True} if flags.pop("relist", False) else {}
+    )
     return compact(head | {"type": change} | flags | {"object": obj}) + b"\n"
 
 

@@ -113,11 +113,14 @@ LISTS = {
         {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [bare(i) for i in items]}
     ).encode(),
     "kubectl yaml": lambda items: yaml.safe_dump({"apiVersion": "v1", "items": items, "kind": "List"}).encode(),
-    "indented yaml": lambda items: b"kind: List\napiVersion: v1\nitems:\n"
-    + b"\n".join(b"  " + line for line in yaml.safe_dump(items).encode().splitlines()),
+    "indented yaml": lambda items: (
+        b"kind: List\napiVersion: v1\nitems:\n"
+        + b"\n".join(b"  " + line for line in yaml.safe_dump(items).encode().splitlines())
+    ),
     "yaml documents": lambda items: yaml.safe_dump_all(items, explicit_start=True).encode(),
-    "api server yaml": lambda items: b"apiVersion: v1\nkind: PodList\n"
-    + yaml.safe_dump({"items": [bare(item) for item in items]}).encode(),
+    "api server yaml": lambda items: (
+        b"apiVersion: v1\nkind: PodList\n" + yaml.safe_dump({"items": [bare(item) for item in items]}).encode()
+    ),
     "json array": lambda items: json.dumps(items).encode(),
     "json objects": lambda items: b"".join(json.dumps(item, indent=2).encode() for item in items),
     "json lines": lambda items: b"".join(json.dumps(item).encode() + b"\n" for item in items),
