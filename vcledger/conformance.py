@@ -69,7 +69,7 @@ def model_of(version: str) -> str:
     return "volcano-1.10" if release <= (1, 10) else "volcano-1.11"
 
 
-def _config(vector: Mapping[str, Any]) -> CacheConfig:
+def config_of_vector(vector: Mapping[str, Any]) -> CacheConfig:
     config = vector.get("config") or {}
     return CacheConfig(
         scheduler_names=tuple(config.get("scheduler_names", ("volcano",))),
@@ -86,7 +86,7 @@ def run_vector(vector: Mapping[str, Any], model: str | None = None) -> VectorRes
         raise VectorInvalid("a vector has `steps` and `expected` of the same length")
     results = vector.get("results") or [None] * len(steps)
     name = model or model_of(str(vector.get("volcano_version", "")))
-    runner = VectorRunner(Cache(name, _config(vector)))
+    runner = VectorRunner(Cache(name, config_of_vector(vector)))
     outcomes: list[StepResult] = []
     stopped = False
     for index, step in enumerate(steps):
@@ -285,6 +285,7 @@ __all__ = [
     "VectorResult",
     "VectorRunner",
     "compare_states",
+    "config_of_vector",
     "model_of",
     "run_vector",
 ]

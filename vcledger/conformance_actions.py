@@ -8,6 +8,7 @@ Format: data/vectors README, 'Action steps'. Effects are dicts as in the vectors
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -155,8 +156,7 @@ class Harness:
             pod = self.api.get(task.key) if task is not None else None
             if task is not None and step.get("api_error"):
                 continue
-            if actions.resync(self.cache, key, pod):
-                del self.cache.pending_resync[key]
+            actions.resync(self.cache, key, pod)
             if pod is not None:
                 self.note(pod)
         return {}
@@ -257,8 +257,6 @@ def _effect(op: str, key: str, errors: Mapping[str, str], **more: Any) -> Result
 
 
 def _sort_key(effect: Result) -> str:
-    import json
-
     return json.dumps(effect, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -14,7 +14,7 @@ from projections.cache.accounting import TaskRefused, job_add, job_set_status, n
 from projections.cache.jobs import clean_up, priority_of
 from projections.cache.nodes import NodeUnknown, node_resource, set_books, sync_node, write_back_names
 from projections.cache.pods import add_task, delete_task, queue_resync
-from projections.cache.retries import set_next_due
+from projections.cache.retries import settle
 from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef, TaskInfo
 from projections.cache.tasks import new_task, pod_ref
 from projections.cache.volumes import ClaimMissing, with_volumes
@@ -193,8 +193,15 @@ def resync_from_store(cache: Cache, key: str) -> bool:
 
 
 def resync(cache: Cache, key: str, pod: Pod | None) -> bool:
-    """A resync with the pod that the API server answered, None for not found. True: done with (also when there is no
-    such task, 115); False: to be tried again."""
+    """A queued resync with the pod that the API server answered, None for not found. True: done with and taken out of
+    the queue (also when there is no such task, 115); False: to be tried again."""
+    done = _resync(cache, key, pod)
+    if done and key in cache.pending_resync:
+        settle(cache, cache.pending_resync, key)
+    return done
+
+
+def _resync(cache: Cache, key: str, pod: Pod | None) -> bool:
     task = find_task(cache, key)
     if task is None:
         return True
@@ -221,9 +228,7 @@ def clean_up_jobs(cache: Cache) -> None:
     """Each queued clean-up once."""
     for key in sorted(cache.pending_cleanup):
         if clean_up(cache, key):
-            del cache.pending_cleanup[key]
-    set_next_due(cache)
-    cache.touched.rest = True
+            settle(cache, cache.pending_cleanup, key)
 
 
 def sync_nodes(cache: Cache) -> list[str]:
@@ -235,8 +240,7 @@ def sync_nodes(cache: Cache) -> list[str]:
         except NodeUnknown:
             failed.append(name)
         else:
-            del cache.pending_node_sync[name]
-    cache.touched.rest = True
+            settle(cache, cache.pending_node_sync, name)
     return failed
 
 

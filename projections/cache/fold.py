@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from projections.cache import jobs, nodes, pods, queues, stores
 from projections.cache.actions import resync_from_store
-from projections.cache.retries import set_next_due, try_again
+from projections.cache.retries import set_next_due, settle, try_again
 from projections.cache.state import Cache
 from projections.cache.tasks import pod_ref
 from volcano.events.base import Recorded
@@ -188,12 +188,12 @@ def tick(cache: Cache) -> None:
     """Try what is due at `cache.now`: clean-ups, then resyncs."""
     for key in [key for key, retry in cache.pending_cleanup.items() if retry.due <= cache.now]:
         if jobs.clean_up(cache, key):
-            del cache.pending_cleanup[key]
+            settle(cache, cache.pending_cleanup, key)
         else:
             try_again(cache, cache.pending_cleanup, key)
     for key in [key for key, retry in cache.pending_resync.items() if retry.due <= cache.now]:
         if resync_from_store(cache, key):
-            del cache.pending_resync[key]
+            settle(cache, cache.pending_resync, key)
         else:
             try_again(cache, cache.pending_resync, key)
     set_next_due(cache)

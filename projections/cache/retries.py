@@ -30,10 +30,17 @@ def try_again(cache: Cache, queue: dict[str, Retry], key: str) -> None:
     cache.touched.rest = True
 
 
+def settle(cache: Cache, queue: dict[str, Retry], key: str) -> None:
+    """Take a request out that is done with."""
+    del queue[key]
+    set_next_due(cache)
+    cache.touched.rest = True
+
+
 def set_next_due(cache: Cache) -> None:
     """Find the earliest due time again. Node syncs are left out: what they wait for comes as an event."""
     dues = [retry.due for queue in (cache.pending_cleanup, cache.pending_resync) for retry in queue.values()]
     cache.next_due = min(dues, default=NEVER)
 
 
-__all__ = ["BASE_MICROSECONDS", "MAX_MICROSECONDS", "put_off", "set_next_due", "try_again"]
+__all__ = ["BASE_MICROSECONDS", "MAX_MICROSECONDS", "put_off", "set_next_due", "settle", "try_again"]
