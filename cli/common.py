@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
-from eventstore.types import EventStoreError, LedgerCorrupt
+from eventstore.types import EventStoreError
 
 if TYPE_CHECKING:
     from projections.cache import CacheConfig
@@ -220,8 +220,6 @@ def outcome_of(error: BaseException) -> tuple[str, int]:
         return "", PIPE_CLOSED
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return "interrupted", INTERRUPTED
-    if isinstance(error, LedgerCorrupt):
-        return str(error), CHECK_FAILED
     if isinstance(error, VcledgerError):
         return str(error), error.exit_code
     if isinstance(error, EventStoreError):

@@ -37,6 +37,11 @@ Row: TypeAlias = dict[str, Any]
 Column: TypeAlias = tuple[str, Callable[[Row], str]]
 
 
+def complete_kind(incomplete: str) -> list[str]:
+    """The kinds that begin with what was typed, for shell completion."""
+    return [kind for kind in (*COLUMNS, "pv", "pvc") if kind.startswith(incomplete)]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("get")(get)
@@ -44,7 +49,12 @@ def register(app: typer.Typer) -> None:
 
 def get(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND[/NAME]", help="nodes, jobs (pg), tasks (pods), queues or volumes (pv, pvc)")
+        str,
+        typer.Argument(
+            metavar="KIND[/NAME]",
+            help="nodes, jobs (pg), tasks (pods), queues or volumes (pv, pvc)",
+            autocompletion=complete_kind,
+        ),
     ],
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these")] = None,
     namespace: NamespaceOption = None,

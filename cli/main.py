@@ -98,13 +98,7 @@ def top(
 def register_commands(into: typer.Typer) -> None:
     """Lets each command's module add itself."""
     for name in COMMANDS:
-        try:
-            module = import_module(f"cli.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"cli.{name}":
-                raise
-            continue
-        module.register(into)
+        import_module(f"cli.{name}").register(into)
 
 
 register_commands(app)

@@ -11,6 +11,7 @@ import typer
 
 from cli import render
 from cli.common import CHECK_FAILED, DbOption, Output, OutputOption, fail, opened
+from eventstore.types import LedgerCorrupt
 
 if TYPE_CHECKING:
     from vcledger.verify import Verification
@@ -33,8 +34,11 @@ def verify(
 
     if output not in (Output.table, Output.json, Output.yaml):
         fail(f"`vcledger verify` prints table, json or yaml, not {output.value}")
-    with opened(db) as ledger:
-        result = verified(ledger, every_snapshot=every_snapshot)
+    try:
+        with opened(db) as ledger:
+            result = verified(ledger, every_snapshot=every_snapshot)
+    except LedgerCorrupt as error:
+        fail(str(error), CHECK_FAILED)
     if output is Output.table:
         report(result)
     else:

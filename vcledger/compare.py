@@ -57,12 +57,11 @@ def compare(dump: Dump, cache: Cache) -> Comparison:
     """The comparison of a dump with the cache at the same moment."""
     theirs = of_dump(dump)
     ours = as_snapshot(cache)
-    with_jobs = dump.jobs is not None
-    plain = q.changes(_restricted(ours, with_jobs), theirs)
+    plain = q.changes(_restricted(ours, dump), theirs)
     in_flight = _in_flight(ours, theirs)
     for task in in_flight:
         apply_in_flight(ours, task)
-    differences = q.changes(_restricted(ours, with_jobs), theirs)
+    differences = q.changes(_restricted(ours, dump), theirs)
     left = {(change.entity[:2], change.quantity) for change in differences}
     explained = [change for change in plain if (change.entity[:2], change.quantity) not in left]
     return Comparison(
@@ -89,12 +88,19 @@ def of_dump(dump: Dump) -> Table:
             parts = {"status": task.status, "job": task.job, "node": name, "request": _amounts(task.request)}
             q.add(table, q.TASK, task.uid, q.flat(parts), key)
     for key, job in (dump.jobs or {}).items():
-        q.add(table, q.JOB, key, _dumped_job(job))
+        labels = {uid: _label(table, task) for uid, task in (job.tasks or {}).items()}
+        q.add(table, q.JOB, key, _dumped_job(job, labels))
         for uid, task in (job.tasks or {}).items():
-            name = f"{task.namespace}/{task.name}"
-            label = name if task.name else table.get((q.TASK, uid), (q.Entity(q.TASK, uid, uid),))[0].label
-            q.add(table, q.TASK, uid, _dumped_task(key, task), label)
+            q.add(table, q.TASK, uid, _dumped_task(key, task), labels[uid])
     return table
+
+
+def _label(table: Table, task: DumpTask) -> str:
+    """A dumped task's 'ns/name': its own, else the one under which a node holds it."""
+    if task.name:
+        return f"{task.namespace}/{task.name}"
+    held = table.get((q.TASK, task.uid))
+    return held[0].label if held is not None else task.uid
 
 
 def as_snapshot(cache: Cache) -> Table:
@@ -107,6 +113,8 @@ def as_snapshot(cache: Cache) -> Table:
         if job["has_podgroup"] and job["queue"] in state["queues"]
     }
     table = q.of_state({**state, "nodes": nodes, "jobs": jobs})
+    for key, job in jobs.items():
+        table[q.JOB, key][1].update({f"tasks[{task['name']}]": task["status"] for task in job["tasks"].values()})
     return {key: value for key, value in table.items() if key[0] in (q.NODE, q.JOB, q.TASK)}
 
 
@@ -136,7 +144,7 @@ def _dumped_node(node: DumpNode) -> Quantities:
     return quantities
 
 
-def _dumped_job(job: DumpJob) -> Quantities:
+def _dumped_job(job: DumpJob, labels: dict[str, str]) -> Quantities:
     parts = {
         "has_podgroup": True,
         "pg_uid": job.pg_uid,
@@ -149,7 +157,8 @@ def _dumped_job(job: DumpJob) -> Quantities:
         "preemptable": job.preemptable,
         "revocable_zone": job.revocable_zone,
     }
-    return q.flat(parts)
+    tasks = {f"tasks[{labels[uid]}]": task.status for uid, task in (job.tasks or {}).items()}
+    return {**q.flat(parts), **tasks}
 
 
 def _dumped_task(job: str, task: DumpTask) -> Quantities:
@@ -179,6 +188,7 @@ COMPARED: dict[str, frozenset[str]] = {
             "task_min_available",
             "preemptable",
             "revocable_zone",
+            "tasks",
         )
     ),
     q.TASK: frozenset(("job", "status", "node", "request", "priority", "preemptable", "best_effort")),
@@ -189,16 +199,20 @@ HELD_BY_NODE = frozenset(("job", "status", "node", "request"))
 """What a node's own copy of a task tells of it."""
 
 
-def _restricted(ours: Table, with_jobs: bool) -> Table:
-    """Our side with only the quantities that are compared; without jobs, only nodes and the tasks that they hold."""
-    held = {name for (kind, _), (_, found) in ours.items() if kind == q.NODE for name in found if name[:6] == "tasks["}
+def _restricted(ours: Table, dump: Dump) -> Table:
+    """Our side with only the quantities that are compared; of a task that only a node of the dump tells of, only what a
+    node tells. Without jobs in the dump, only nodes and the tasks that they hold."""
+    held = {
+        name for (kind, _), (_, found) in ours.items() if kind == q.NODE for name in found if _stem(name) == "tasks"
+    }
+    of_jobs = {uid for job in (dump.jobs or {}).values() for uid in job.tasks or ()}
     kept: Table = {}
     for key, (entity, found) in ours.items():
-        compared = COMPARED[entity.kind]
-        if not with_jobs:
-            if entity.kind == q.JOB or (entity.kind == q.TASK and f"tasks[{entity.label}]" not in held):
-                continue
-            compared = compared if entity.kind == q.NODE else HELD_BY_NODE
+        if dump.jobs is None and (
+            entity.kind == q.JOB or (entity.kind == q.TASK and f"tasks[{entity.label}]" not in held)
+        ):
+            continue
+        compared = HELD_BY_NODE if entity.kind == q.TASK and entity.key not in of_jobs else COMPARED[entity.kind]
         kept[key] = entity, {name: value for name, value in found.items() if _stem(name) in compared}
     return kept
 
@@ -235,8 +249,10 @@ def apply_in_flight(ours: Table, task: InFlight) -> None:
         mine["node"] = task.node
     allocated = task.status in COUNTS_AS_ALLOCATED
     job = ours.get((q.JOB, str(mine.get("job", ""))))
-    if job is not None and allocated:
-        _shift(job[1], "allocated", request, 1)
+    if job is not None:
+        job[1][f"tasks[{task.name}]"] = task.status
+        if allocated:
+            _shift(job[1], "allocated", request, 1)
     node = ours.get((q.NODE, task.node))
     if node is None:
         return

@@ -72,11 +72,15 @@ def add(table: Table, kind: str, key: str, quantities: Quantities, label: str = 
 
 def of_cache(cache: Cache, *, settled: bool = False) -> Table:
     """All quantities of a cache: those of its state, and the volumes and claims that the state's JSON leaves out.
-    `settled`: as the scheduler's next snapshot leaves it, which writes each job's priority back (fact 20)."""
+    `settled`: what the scheduler's next snapshot makes of it. It writes each job's priority back (fact 20), and leaves
+    jobs without PodGroup out (fact 19): what such a job still has of an old PodGroup is not told, nor one without tasks,
+    which only waits to be cleaned up (fact 18)."""
     table = of_state(state_json(cache))
     if settled:
         for key, job in cache.jobs.items():
-            table[JOB, key][1].update(priority_quantity(cache, job))
+            _, quantities = table.pop((JOB, key))
+            if not job.terminated:
+                add(table, JOB, key, _settled(cache, job, quantities))
     for name, volume in cache.volumes.items():
         claim = volume.spec.claim_ref
         add(
@@ -117,9 +121,15 @@ def of_node(node: NodeInfo) -> Quantities:
     return _node(node_json(node))
 
 
-def of_job(cache: Cache, job: JobInfo) -> Quantities:
-    """The quantities of one job, settled."""
-    return {**_job(job_json(job)), **priority_quantity(cache, job)}
+def of_job(cache: Cache, job: JobInfo) -> Quantities | None:
+    """The quantities of one job, settled; None of one that only waits to be cleaned up."""
+    return None if job.terminated else _settled(cache, job, _job(job_json(job)))
+
+
+def _settled(cache: Cache, job: JobInfo, quantities: Quantities) -> Quantities:
+    if job.pod_group is not None:
+        return {**quantities, **priority_quantity(cache, job)}
+    return {name: value for name, value in quantities.items() if name.partition(".")[0] in OF_TASKS}
 
 
 def of_task(cache: Cache, uid: str, name: str) -> Quantities | None:
@@ -134,6 +144,10 @@ def of_task(cache: Cache, uid: str, name: str) -> Quantities | None:
         if task is not None and task.uid == uid:
             return _held(node.name, node_task_json(task))
     return None
+
+
+OF_TASKS = frozenset(("allocated", "total_request", "ready_task_num"))
+"""A job's quantities that come of its tasks alone."""
 
 
 def of_state(state: Mapping[str, Any]) -> Table:

@@ -1,0 +1,235 @@
+"""Misuse and bad input: one line on stderr, the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.common import Target, parse_target
+from tests.unit.cli.conftest import Call
+
+COMMANDS = {
+    "get": ("get", "nodes"),
+    "state": ("state",),
+    "why": ("why", "default/p"),
+    "log": ("log",),
+    "diff": ("diff", "--from", "1"),
+    "drift": ("drift",),
+    "verify": ("verify",),
+    "stats": ("stats",),
+    "upgrade": ("db", "upgrade"),
+    "prune": ("db", "prune", "--before", "1"),
+}
+
+
+def one_line(stderr: str) -> bool:
+    return stderr.startswith("error: ") and stderr.count("\n") == 1 and "Traceback" not in stderr
+
+
+def not_a_ledger(folder: Path) -> dict[str, Path]:
+    """Every kind of thing that is no ledger, by name."""
+    text = folder / "notes.txt"
+    text.write_text("these are my notes\n" * 100)
+    empty = folder / "empty.db"
+    empty.write_bytes(b"")
+    foreign = folder / "foreign.db"
+    connection = sqlite3.connect(foreign)
+    connection.execute("CREATE TABLE people (name TEXT)")
+    connection.commit()
+    connection.close()
+    torn = folder / "torn.db"
+    torn.write_bytes(foreign.read_bytes()[:700])
+    return {"folder": folder, "text": text, "empty": empty, "foreign": foreign, "torn": torn, "none": folder / "no.db"}
+
+
+@pytest.mark.parametrize("what", ["folder", "text", "empty", "foreign", "torn", "none"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_ledger_is_refused(call: Call, tmp_path: Path, command: str, what: str) -> None:
+    path = not_a_ledger(tmp_path)[what]
+    held = path.read_bytes() if path.is_file() else None
+    result = call(*COMMANDS[command], db=path)
+    damaged = (command, what) == ("verify", "torn")  # finding damage is what verify is for
+    assert result.exit_code == (1 if damaged else 2), result.output
+    assert one_line(result.stderr), result.stderr
+    assert result.stdout == ""
+    assert (path.read_bytes() if path.is_file() else None) == held, "it was left as it was"
+
+
+def test_a_missing_ledger_is_not_made(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call("stats")
+    assert result.exit_code == 2
+    assert one_line(result.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_ledger_may_be_named_by_the_environment(
+    call: Call, unschedulable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCLEDGER_DB", str(unschedulable))
+    assert call("get", "nodes", "-o", "name").stdout.startswith("node/cpu-0\n")
+    monkeypatch.setenv("VCLEDGER_DB", "sqlite:///" + str(unschedulable))
+    assert call("get", "nodes", "-o", "name").stdout.startswith("node/cpu-0\n")
+
+
+BAD_MOMENTS = ["yesterday", "999999", "-1", "2026-13-01T00:00:00Z", "2026-11-29", "marker:nowhere", "-9000d", "", "1.5"]
+
+
+@pytest.mark.parametrize("at", BAD_MOMENTS)
+@pytest.mark.parametrize("command", ["get", "state", "drift", "why"])
+def test_a_bad_moment_is_refused(call: Call, unschedulable: Path, command: str, at: str) -> None:
+    result = call(*COMMANDS[command], f"--at={at}", db=unschedulable)
+    assert result.exit_code == 2, result.output
+    assert one_line(result.stderr), result.stderr
+
+
+MISUSE = [
+    ("get",),
+    ("get", "unicorns"),
+    ("get", "nodes", "-o", "xml"),
+    ("get", "nodes", "no-such-node"),
+    ("get", "tasks", "anti-affinity-w-0", "-n", "elsewhere"),
+    ("get", "nodes", "--model", "volcano-0.1"),
+    ("get", "nodes", "--cluster", "elsewhere"),
+    ("get", "nodes", "--scheduler-args", "no-such-file"),
+    ("state", "-o", "table"),
+    ("log", "name-alone"),
+    ("log", "pod/"),
+    ("log", "pod/a/b/c"),
+    ("log", "--kind", "unicorn"),
+    ("log", "--type", "Unicorn"),
+    ("log", "--follow", "--to", "5"),
+    ("log", "--tail", "0"),
+    ("log", "pod/a", "--kind", "node"),
+    ("diff",),
+    ("diff", "unicorns", "--from", "1"),
+    ("drift", "--model", "exact"),
+    ("compare",),
+    ("compare", "no-such-dump.json"),
+    ("compare", "."),
+    ("conformance",),
+    ("conformance", "README.md"),
+    ("conformance", "no-such.json"),
+    ("db",),
+    ("db", "prune"),
+    ("db", "prune", "--before", "yesterday"),
+    ("why",),
+    ("unicorn",),
+    ("--unicorn",),
+]
+
+
+@pytest.mark.parametrize("words", MISUSE, ids=" ".join)
+def test_misuse_is_one_line_and_exit_code_2(call: Call, unschedulable: Path, words: tuple[str, ...]) -> None:
+    with_db = words[:1] not in (("conformance",), ("unicorn",), ("--unicorn",)) and words != ("db",)
+    result = call(*words, db=unschedulable if with_db else None)
+    assert result.exit_code == 2, result.output
+    assert one_line(result.stderr), result.stderr
+
+
+def test_a_dump_that_is_none_is_refused(call: Call, unschedulable: Path, tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    path.write_text('{"a": 1}')
+    result = call("compare", str(path), db=unschedulable)
+    assert result.exit_code == 2
+    assert "not a cache dump" in result.stderr
+
+
+def test_an_unexpected_error_is_one_line_with_a_hint(
+    call: Call, unschedulable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("one\ntwo")
+
+    monkeypatch.setattr("vcledger.ledger.Ledger.position", broken)
+    result = call("get", "nodes", db=unschedulable)
+    assert result.exit_code == 2
+    assert one_line(result.stderr)
+    assert "unexpected RuntimeError: one two" in result.stderr
+    assert "VCLEDGER_DEBUG=1" in result.stderr
+    monkeypatch.setenv("VCLEDGER_DEBUG", "1")
+    assert "Traceback" in call("get", "nodes", db=unschedulable).stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("p", Target(None, None, "p")),
+        ("pod/p", Target("tasks", None, "p")),
+        ("team/p", Target(None, "team", "p")),
+        ("job/team/j", Target("jobs", "team", "j")),
+    ],
+)
+def test_targets(text: str, target: Target) -> None:
+    assert parse_target(text) == target
+
+
+def test_help_and_version(call: Call) -> None:
+    assert call("--version").stdout.startswith("vcledger ")
+    bare = call()
+    assert bare.exit_code == 0
+    for word in ("import", "get", "why", "compare", "conformance", "db"):
+        assert word in bare.stdout
+    assert call("get", "-h").exit_code == 0
+
+
+# --- as a process -------------------------------------------------------------------------------------------------
+
+
+def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("VCLEDGER_")}
+    return subprocess.run(
+        [sys.executable, "-m", "cli.main", *words],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def test_the_process_says_it_in_one_line_too(tmp_path: Path) -> None:
+    done = process("stats", "--db", str(tmp_path))
+    assert done.returncode == 2
+    assert one_line(done.stderr)
+
+
+def test_a_reader_that_goes_away_is_no_error(unschedulable: Path) -> None:
+    command = [sys.executable, "-m", "cli.main", "log", "--db", str(unschedulable)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline().split()[0] == b"1"
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait(timeout=60) == 141
+
+
+def test_names_that_the_terminal_cannot_show_do_not_end_it(unschedulable: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    command = [sys.executable, "-m", "cli.main", "log", "pod/anti-affinity-w-0", "--db", str(unschedulable)]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    assert done.returncode == 0
+    assert rb"\u2192" in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_said_so(unschedulable: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    done = process("import", str(unschedulable), "--db", str(folder / "new.db"))
+    assert done.returncode == 2
+    assert one_line(done.stderr)
+
+
+def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    done = process("db", "upgrade", "--db", str(tmp_path / "no" / "new.db"))
+    assert done.returncode == 2
+    assert one_line(done.stderr)

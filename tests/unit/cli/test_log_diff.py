@@ -1,0 +1,182 @@
+"""`log`, `diff`, `drift`, `stats`, `verify`, `db`: what a ledger tells of itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import Call
+from vcledger import codec
+from vcledger.ledger import Ledger
+
+PENDING, LATER = "marker:many-pending", "marker:after-capacity"
+
+
+def events(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def test_log_is_one_line_an_event(call: Call, unschedulable: Path) -> None:
+    lines = call("log", db=unschedulable).stdout.splitlines()
+    assert len(lines) == json.loads(call("stats", "-o", "json", db=unschedulable).stdout)["events"]
+    assert [int(line.split()[0]) for line in lines] == list(range(1, len(lines) + 1))
+
+
+def test_log_of_a_pod_has_its_events_too(call: Call, unschedulable: Path) -> None:
+    found = events(call("log", "pod/anti-affinity-w-0", "-o", "json", db=unschedulable).stdout)
+    assert {event["kind"] for event in found} == {"Pod", "Event"}
+    assert {event["name"] for event in found if event["kind"] == "Pod"} == {"anti-affinity-w-0"}
+    pod = next(event for event in found if event["kind"] == "Pod")
+    spoken = [event["object"]["involvedObject"]["uid"] for event in found if event["kind"] == "Event"]
+    assert spoken
+    assert set(spoken) == {pod["uid"]}
+    assert [event["position"] for event in found] == sorted(event["position"] for event in found)
+    assert call("log", "default/anti-affinity-w-0", "-o", "json", db=unschedulable).stdout.count("\n") == len(found)
+
+
+def test_log_tells_what_changed(call: Call, unschedulable: Path) -> None:
+    text = call("log", "pod/anti-affinity-w-0", db=unschedulable).stdout
+    assert "+conditions[PodScheduled] False Schedulable" in text
+    assert "conditions[PodScheduled].message …cpu-" in text
+    assert "FailedScheduling" in text
+
+
+def test_log_filters_by_kind_type_and_place(call: Call, unschedulable: Path) -> None:
+    found = events(call("log", "--kind", "node", "--type", "added", "-o", "json", db=unschedulable).stdout)
+    assert {(event["kind"], event["type"]) for event in found} == {("Node", "ObjectAdded")}
+    assert len(found) == 12
+    some = events(call("log", "--from", "10", "--to", "19", "-o", "json", db=unschedulable).stdout)
+    assert [event["position"] for event in some] == list(range(10, 20))
+    moment = some[4]["observed_at"]
+    later = events(call("log", "--from", moment, "--to", "19", "-o", "json", db=unschedulable).stdout)
+    assert later[0]["observed_at"] == moment, "the event of exactly that moment is in it"
+    marked = events(call("log", "--from", PENDING, "--to", PENDING, "-o", "json", db=unschedulable).stdout)
+    assert [event["type"] for event in marked] == ["Marker"]
+
+
+def test_log_tail_is_the_end_in_order(call: Call, unschedulable: Path) -> None:
+    every = call("log", db=unschedulable).stdout.splitlines()
+    tail = call("log", "--tail", "5", db=unschedulable).stdout.splitlines()
+    assert [line.split()[0] for line in tail] == [line.split()[0] for line in every[-5:]]
+    of_pod = call("log", "pod/anti-affinity-w-0", "-o", "json", db=unschedulable).stdout.splitlines()
+    tail = call("log", "pod/anti-affinity-w-0", "--tail", "4", "-o", "json", db=unschedulable).stdout.splitlines()
+    assert tail == of_pod[-4:]
+
+
+def test_log_before_the_record_begins_at_its_beginning(call: Call, unschedulable: Path) -> None:
+    lines = call("log", "--from", "2001-01-01T00:00:00Z", "--to", "3", db=unschedulable).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2", "3"]
+
+
+def test_diff_tells_each_quantity_once(call: Call, unschedulable: Path) -> None:
+    result = call("diff", "--from", PENDING, "--to", LATER, "-o", "json", db=unschedulable)
+    changes = json.loads(result.stdout)
+    states = [json.loads(call("state", "--at", at, db=unschedulable).stdout) for at in (PENDING, LATER)]
+    idle = [state["nodes"]["cpu-0"]["idle"]["milli_cpu"] for state in states]
+    found = [change for change in changes if (change["name"], change["quantity"]) == ("cpu-0", "idle.cpu")]
+    assert [(change["before"] or 0, change["after"] or 0) for change in found] == [tuple(idle)]
+    added = {change["name"] for change in changes if change["quantity"] == "present" and change["after"]}
+    assert {"gpu-2", "gpu-3"} <= added
+    assert len({(change["kind"], change["name"], change.get("uid"), change["quantity"]) for change in changes}) == len(
+        changes
+    )
+
+
+def test_diff_of_one_kind_and_of_the_same_moment(call: Call, unschedulable: Path) -> None:
+    changes = json.loads(call("diff", "nodes", "--from", PENDING, "--to", LATER, "-o", "json", db=unschedulable).stdout)
+    assert {change["kind"] for change in changes} == {"node"}
+    same = call("diff", "--from", PENDING, "--to", PENDING, db=unschedulable)
+    assert same.exit_code == 0
+    assert same.stdout.endswith("0 changes\n")
+
+
+def test_stats_count_by_kind_and_type(call: Call, unschedulable: Path) -> None:
+    found = json.loads(call("stats", "-o", "json", db=unschedulable).stdout)
+    assert found["events"] == sum(found["kinds"].values()) == sum(found["types"].values())
+    assert found["clusters"][0]["cluster"] == "lab"
+    assert found["clusters"][0]["first"] < found["clusters"][0]["last"]
+    assert found["compression"] > 5
+    text = call("stats", db=unschedulable).stdout
+    assert f"{found['bytes_per_event']:.0f} bytes an event" in text
+
+
+def test_verify_passes_and_names_the_head(call: Call, unschedulable: Path) -> None:
+    result = call("verify", db=unschedulable)
+    assert result.exit_code == 0
+    assert result.stdout.endswith("verified\n")
+    assert json.loads(call("verify", "-o", "json", db=unschedulable).stdout)["head_hash"] in result.stdout
+
+
+def test_verify_of_changed_bytes_is_a_failed_check(call: Call, unschedulable: Path, tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "changed.db"
+    shutil.copy(unschedulable, path)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE events SET observed_at = observed_at + 1 WHERE position = 700")
+    connection.commit()
+    connection.close()
+    result = call("verify", db=path)
+    assert result.exit_code == 1
+    assert "NOT verified" in result.stdout
+
+
+def test_prune_keeps_later_states(call: Call, unschedulable: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pruned.db"
+    shutil.copy(unschedulable, path)
+    before = {at: call("state", "--at", at, db=path).stdout for at in (LATER, "-1s")}
+    result = call("db", "prune", "--before", LATER, db=path)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("dropped ") or result.stdout == "nothing to drop\n"
+    assert before == {at: call("state", "--at", at, db=path).stdout for at in before}
+    assert call("verify", db=path).exit_code == 0
+
+
+def test_upgrade_of_a_ledger_of_today_changes_nothing(call: Call, unschedulable: Path, tmp_path: Path) -> None:
+    path = tmp_path / "same.db"
+    shutil.copy(unschedulable, path)
+    result = call("db", "upgrade", db=path)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("up to date")
+
+
+@pytest.mark.parametrize("output", ["yaml", "wide", "name"])
+def test_log_has_no_other_forms(call: Call, unschedulable: Path, output: str) -> None:
+    assert call("log", "-o", output, db=unschedulable).exit_code == 2
+
+
+def test_log_follows_what_is_appended_until_it_is_interrupted(unschedulable: Path, tmp_path: Path) -> None:
+    path = tmp_path / "live.db"
+    shutil.copy(unschedulable, path)
+    words = ["log", "--kind", "node", "--tail", "1", "--follow", "-o", "json", "--db", str(path)]
+    command = [sys.executable, "-m", "cli.main", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert json.loads(running.stdout.readline())["kind"] == "Node"
+        with Ledger.open(str(path)) as ledger:
+            last = ledger.store.high_water("lab")
+            assert last is not None
+            node = {"metadata": {"name": "new", "uid": "u-new", "resourceVersion": "999999"}}
+            ledger.store.append(
+                [
+                    codec.observation_of(
+                        cluster="lab",
+                        kind="Node",
+                        change="ADDED",
+                        payload=json.dumps(node).encode(),
+                        observed_at=last + 1,
+                    )
+                ]
+            )
+        assert json.loads(running.stdout.readline())["name"] == "new"
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=60) == 130
+        assert running.stderr.read() == ""
