@@ -15,11 +15,15 @@ from typing import Any
 
 import msgspec
 
-from eventstore.types import INFERRED, NewEvent
-from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, newest_time
+from eventstore.types import INFERRED, NewEvent, StreamId
+from vcledger.at import bare_name
+from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, newest_time
 from vcledger.sources.report import Tally
+from vcledger.sources.shape import keyed
 from vcledger.sources.times import unix_micros
 from vcledger.sources.volcano_dump import Dump, DumpTask
+from volcano.events.base import MARKERS
+from volcano.events.observation import Marker
 from volcano.objects.kinds import BY_NAME
 
 ASSUMED = frozenset({2, 8})
@@ -51,6 +55,13 @@ def observations(dump: Dump, observer: Observer, tally: Tally, at: int | None) -
             tally.broken(0, f"{label}: {error}", body)
     moment = at if at is not None else max((time for time, _ in found if time is not None), default=0)
     return [event._replace(observed_at=moment) for _, event in found]
+
+
+def marker(cluster: str, name: str, moment: int, data: bytes) -> NewEvent:
+    """The moment of the dump, so that `--at marker:FILE` finds it. Stored once for the same content."""
+    event = Marker(name="volcano-cache-dump", file=bare_name(name))
+    stream = StreamId(cluster, MARKERS.kind, MARKERS.namespace, MARKERS.name, MARKERS.uid)
+    return keyed(stream, event, moment, hash_key(data), INFERRED)
 
 
 def _embedded(dump: Dump) -> Iterator[tuple[str, str, bytes]]:

@@ -17,6 +17,7 @@ import msgspec
 
 from eventstore.types import NewEvent
 from vcledger.at import bare_name
+from vcledger.codec import OBJECT_TYPES
 from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
 from vcledger.sources.compress import STDIN, CutOff, decompressed, open_source, raw_chunks
@@ -260,7 +261,17 @@ class Import:
 
     def _first_pass(self, source: Source, two_passes: bool) -> Iterator[Item]:
         items = self._items(source, self._tally(source.name, str(source.format)), self.progress)
+        if source.format is Format.dump:
+            items = self._without_marker(items, two_passes)
         return self._ahead(items) if two_passes and source.format in SECOND_HAND else items
+
+    def _without_marker(self, items: Iterator[Item], watched: bool) -> Iterator[Item]:
+        """A dump's own marker only where the dump is news: a recording beside it, or before it, has marked the moment."""
+        mark = self.ledger.store.high_water(self.cluster)
+        for item in items:
+            if type(item) is NewEvent and (watched or (mark is not None and item.observed_at <= mark)):
+                continue
+            yield item
 
     def _ahead(self, items: Iterator[Item]) -> Iterator[Item]:
         """Of a second-hand file what no watch covers. What comes just after a watch's end is kept as late, so that the
@@ -282,7 +293,7 @@ class Import:
                 continue
             for item in self._items(source, silent(source.name), None):
                 event = item.event if type(item) is Sighting else item
-                if type(event) is NewEvent and self._covered(item):
+                if type(event) is NewEvent and event.type in OBJECT_TYPES and self._covered(item):
                     sink.late(event)
         sink.finish()
 

@@ -170,8 +170,12 @@ class Reader:
             self._complain(0, str(error), b"")
             return
         moment = self.dump_time if self.dump_time is not None else dump.time_in_name(self.name)
+        time = 0
         for event in dump.observations(parsed, self.observer, self.tally, moment):
-            yield Sighting(event.observed_at, event)
+            time = event.observed_at
+            yield Sighting(time, event)
+        if time:
+            yield dump.marker(self.observer.cluster, self.name, time, b"".join(parts))
 
     # --- one value ----------------------------------------------------------------------------------------------
 
