@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from eventstore.types import KNOWN_NAMES, StoredEvent
+from eventstore.types import KNOWN_NAMES
 from projections.cache.state import Cache, CacheConfig, JobInfo
 from projections.diagnosis.case import Attempt, Case, Earlier
 from projections.diagnosis.claims import pod_claims, selected_node
@@ -24,10 +24,11 @@ from vcledger import codec
 from vcledger.at import format_time
 from vcledger.errors import VcledgerError
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
-from vcledger.why_said import OBSERVATIONS, OBSERVATIONS_READ_MAX, events_about, group_conditions, pod_conditions
+from vcledger.why_said import OBSERVATIONS, events_about, group_conditions, pod_conditions
 from vcledger.why_views import cluster_view, group_view, lone_task, min_resources
 from volcano.events.base import Recorded
 from volcano.events.binding import BindFailed, BindSucceeded, PodConditionPatchFailed
+from volcano.events.observation import ObjectDeleted
 from volcano.events.volume import VolumeBindingFailed, VolumesBound
 from volcano.objects.core import PersistentVolumeClaim, Pod
 from volcano.objects.meta import ObjectMeta
@@ -35,8 +36,10 @@ from volcano.objects.scheduling import VolcanoJob
 
 ATTEMPT_TYPES = ("BindSucceeded", "BindFailed", "VolumesBound", "VolumeBindingFailed", "PodConditionPatchFailed")
 NEAR_NAMES = 3
-FEW = 20
-"""Events read at once where only the last few of a stream matter."""
+EVENTS_READ_MAX, EVENTS_READ_AT_ONCE = 1_000, 200
+"""How many of the last events of a pod's name are read, and how many at once."""
+
+EARLIER_SHOWN = 3
 
 
 class NoSuchPod(VcledgerError):
@@ -76,9 +79,9 @@ def why(
     """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup
     of that name. Of several pods that had the name, the last one counts. NoSuchPod when there is none of them."""
     question = _ask(ledger, namespace, pod, position, cluster, model, config)
-    last = _last_observation(question)
-    if last is not None:
-        return explain(_pod_case(question, last))
+    stream = _stream(question)
+    if stream is not None:
+        return explain(_pod_case(question, stream))
     case = _job_case(question)
     if case is None:
         raise NoSuchPod(_not_found(question))
@@ -121,37 +124,62 @@ def _ask(
 # --- a pod --------------------------------------------------------------------------------------------------------
 
 
-def _last_observation(question: _Question) -> StoredEvent | None:
-    """The last observation of a pod of that name, a deletion too."""
-    return next(
-        question.ledger.store.read(
+class _Stream(NamedTuple):
+    """What the log has of the pods of one name up to the position: the observations of the last of them, newest first,
+    the attempts on it, oldest first, and the deletions of those before it, the last first."""
+
+    history: list[Recorded]
+    attempts: list[Attempt]
+    earlier: list[Recorded]
+
+    @property
+    def last(self) -> Recorded:
+        return self.history[0]
+
+    @property
+    def gone(self) -> bool:
+        return isinstance(self.last.event, ObjectDeleted)
+
+
+def _stream(question: _Question, kind: str = "Pod") -> _Stream | None:
+    """The streams of that name, read once; None when no such object was observed. Late attempts count when they were
+    observed by then."""
+    where = {"cluster": question.cluster, "kinds": kind, "namespace": question.namespace, "name": question.name}
+    told = list(
+        question.ledger.recorded(
+            **where,
             to=question.position,
-            cluster=question.cluster,
-            kinds="Pod",
-            namespace=question.namespace,
-            name=question.name,
-            types=codec.OBJECT_TYPES,
-            late=False,
+            types=(*codec.OBJECT_TYPES, *ATTEMPT_TYPES),
             reverse=True,
-            limit=1,
-            batch=FEW,
-        ),
-        None,
+            limit=EVENTS_READ_MAX,
+            batch=EVENTS_READ_AT_ONCE,
+        )
+    )
+    observed = [one for one in told if isinstance(one.event, OBSERVATIONS) and not one.late]
+    if not observed:
+        return None
+    uid = observed[0].uid
+    late = question.ledger.recorded(**where, after=question.position, types=ATTEMPT_TYPES, late=True)
+    until = question.observed_at or 0
+    tried = [one for one in (*told, *(one for one in late if one.observed_at <= until)) if one.uid in {uid, ""}]
+    attempts = [attempt for attempt in map(_attempt, tried) if attempt is not None]
+    return _Stream(
+        history=[one for one in observed if one.uid == uid],
+        attempts=sorted(attempts, key=lambda one: (one.time, one.position)),
+        earlier=[one for one in observed if one.uid != uid and isinstance(one.event, ObjectDeleted)][:EARLIER_SHOWN],
     )
 
 
-def _pod_case(question: _Question, last: StoredEvent) -> Case:
+def _pod_case(question: _Question, stream: _Stream) -> Case:
     """Everything about the pod."""
-    cache = question.cache
-    history = _history(question, last.uid)
-    event = history[0].event
-    pod = event.object if isinstance(event, OBSERVATIONS) and isinstance(event.object, Pod) else Pod()
+    cache, last = question.cache, stream.last
+    pod = _pod_of(last)
     name = group_name(pod)
     job = cache.jobs.get(f"{question.namespace}/{name}") if name else None
     group = group_view(question.ledger, cache, job) if job is not None else None
-    task = None if last.gone else _task(cache, group, pod, last)
     loaded = [one.pod for one in (group.tasks if group is not None else ()) if one.pod is not None]
     cluster = cluster_view(question.ledger, cache, [pod, *loaded])
+    heard = _heard(question, stream, pod, group, cluster)
     return Case(
         namespace=question.namespace,
         name=question.name,
@@ -162,53 +190,53 @@ def _pod_case(question: _Question, last: StoredEvent) -> Case:
         scheduler_names=cache.config.scheduler_names,
         pod=pod,
         position=last.position,
-        gone_at=format_time(last.observed_at) if last.gone else "",
-        gone_position=last.position if last.gone else 0,
+        gone_at=format_time(last.observed_at) if stream.gone else "",
+        gone_position=last.position if stream.gone else 0,
         gone_known=KNOWN_NAMES[last.known],
         created=pod.metadata.creation_timestamp,
-        task=task,
+        task=None if stream.gone else _task(cache, group, pod, last.uid),
         group=group,
         group_name=name,
-        said=_said(question, history, pod, group, cluster),
-        attempts=_attempts(question, last.uid),
-        earlier=_earlier(question, last.uid),
+        said=heard.said,
+        attempts=stream.attempts,
+        earlier=heard.earlier,
         claim_since=_claim_since(question, pod, cluster),
         asked_min=min_resources(job) if job is not None else {},
     )
 
 
-def _history(question: _Question, uid: str) -> list[Recorded]:
-    """The pod's last observations, newest first."""
-    return list(
-        question.ledger.recorded(
-            to=question.position,
-            cluster=question.cluster,
-            kinds="Pod",
-            namespace=question.namespace,
-            name=question.name,
-            uid=uid,
-            types=codec.OBJECT_TYPES,
-            late=False,
-            reverse=True,
-            limit=OBSERVATIONS_READ_MAX,
-        )
-    )
+def _pod_of(recorded: Recorded) -> Pod:
+    """The pod of an observation; an empty one where its payload could not be read."""
+    event = recorded.event
+    return event.object if isinstance(event, OBSERVATIONS) and isinstance(event.object, Pod) else Pod()
 
 
-def _task(cache: Cache, group: GroupView | None, pod: Pod, last: StoredEvent) -> TaskView | None:
+def _task(cache: Cache, group: GroupView | None, pod: Pod, uid: str) -> TaskView | None:
     """The pod as its job's task; as a task alone when its job doesn't hold it."""
     for task in group.tasks if group is not None else ():
-        if task.uid == last.uid:
+        if task.uid == uid:
             return task if task.pod is not None else None
     ref = cache.pods.get(f"{pod.metadata.namespace}/{pod.metadata.name}")
-    return lone_task(ref, pod) if ref is not None and ref.uid == last.uid else None
+    return lone_task(ref, pod) if ref is not None and ref.uid == uid else None
 
 
-def _said(
-    question: _Question, history: Sequence[Recorded], pod: Pod | None, group: GroupView | None, cluster: ClusterView
-) -> list[Said]:
-    """Conditions first, then Events about the pod, its PodGroup and its claims."""
-    said = pod_conditions(history)
+class _Heard(NamedTuple):
+    """What was said about the subject, and about the pods that had its name before."""
+
+    said: list[Said]
+    earlier: list[Earlier]
+
+
+def _heard(
+    question: _Question,
+    stream: _Stream | None,
+    pod: Pod | None,
+    group: GroupView | None,
+    cluster: ClusterView,
+    job: str = "",
+) -> _Heard:
+    """Conditions first, then Events about the pod, its PodGroup, its claims and its Volcano Job (`job`: the uid)."""
+    said = pod_conditions(stream.history) if stream is not None else []
     uids = [pod.metadata.uid] if pod is not None else []
     if group is not None and group.pod_group is not None:
         said += group_conditions(group.pod_group, group.position)
@@ -216,32 +244,30 @@ def _said(
     if pod is not None:
         uids += [state.claim.metadata.uid for state in pod_claims(pod, cluster).states]
         uids += _problem_claims(pod, cluster)
-    return said + events_about(question.ledger, question.cluster, question.position, uids)
+    uids.append(job)
+    before = [one.uid for one in stream.earlier] if stream is not None else []
+    events = events_about(question.ledger, question.cluster, question.position, [*uids, *before])
+    told = dict.fromkeys(uid for uid in uids if uid)
+    said += [one for uid in told for one in events.get(uid, ())]
+    earlier = [_earlier(one, events.get(one.uid, ())) for one in (stream.earlier if stream is not None else ())]
+    return _Heard(said, earlier)
+
+
+def _earlier(gone: Recorded, said: Sequence[Said]) -> Earlier:
+    """An earlier pod of the name, with the eviction that an Event tells of."""
+    evictions = [one.message for one in said if one.reason in {"Evict", "Evicted", "Preempted"}]
+    return Earlier(
+        uid=gone.uid,
+        gone_at=format_time(gone.observed_at),
+        position=gone.position,
+        evicted=evictions[-1] if evictions else "",
+        known=KNOWN_NAMES[gone.known],
+    )
 
 
 def _problem_claims(pod: Pod, cluster: ClusterView) -> list[str]:
     keys = [problem.claim for problem in pod_claims(pod, cluster).problems]
     return [cluster.claims[key].metadata.uid for key in keys if key in cluster.claims]
-
-
-def _attempts(question: _Question, uid: str) -> list[Attempt]:
-    """Binds, volume bindings and status writes of the pod, oldest first. Late ones count when they were observed by
-    then."""
-    found: list[Attempt] = []
-    for recorded in question.ledger.recorded(
-        cluster=question.cluster,
-        kinds="Pod",
-        namespace=question.namespace,
-        name=question.name,
-        types=ATTEMPT_TYPES,
-    ):
-        in_time = recorded.position <= question.position or (
-            recorded.late and question.observed_at is not None and recorded.observed_at <= question.observed_at
-        )
-        attempt = _attempt(recorded) if in_time and recorded.uid in {uid, ""} else None
-        if attempt is not None:
-            found.append(attempt)
-    return sorted(found, key=lambda one: (one.time, one.position))
 
 
 def _attempt(recorded: Recorded) -> Attempt | None:
@@ -273,43 +299,6 @@ def _attempt(recorded: Recorded) -> Attempt | None:
     return None
 
 
-def _earlier(question: _Question, uid: str) -> list[Earlier]:
-    """Earlier pods of the name, the last first, with the eviction that an Event tells of."""
-    gone = list(
-        question.ledger.store.read(
-            to=question.position,
-            cluster=question.cluster,
-            kinds="Pod",
-            namespace=question.namespace,
-            name=question.name,
-            types="ObjectDeleted",
-            late=False,
-            reverse=True,
-            limit=20,
-            batch=FEW,
-        )
-    )
-    others = [stored for stored in gone if stored.uid != uid][:3]
-    evictions = {
-        stored.uid: [
-            one.message
-            for one in events_about(question.ledger, question.cluster, question.position, [stored.uid])
-            if one.reason in {"Evict", "Evicted", "Preempted"}
-        ]
-        for stored in others
-    }
-    return [
-        Earlier(
-            uid=stored.uid,
-            gone_at=format_time(stored.observed_at),
-            position=stored.position,
-            evicted=evictions[stored.uid][-1] if evictions[stored.uid] else "",
-            known=KNOWN_NAMES[stored.known],
-        )
-        for stored in others
-    ]
-
-
 def _claim_since(question: _Question, pod: Pod, cluster: ClusterView) -> dict[str, str]:
     """For each claim that is being provisioned, since when it has its selected node."""
     since: dict[str, str] = {}
@@ -325,7 +314,8 @@ def _claim_since(question: _Question, pod: Pod, cluster: ClusterView) -> dict[st
             types=codec.OBJECT_TYPES,
             late=False,
             reverse=True,
-            limit=OBSERVATIONS_READ_MAX,
+            limit=EVENTS_READ_MAX,
+            batch=EVENTS_READ_AT_ONCE,
         ):
             event = recorded.event
             claim = event.object if isinstance(event, OBSERVATIONS) else None
@@ -405,19 +395,14 @@ def _stand_in(question: _Question, case: Case) -> None:
     breaker = trial.breaker if trial is not None else None
     waiting = [task for task in (trial.order if trial is not None else ()) if task.pod is not None]
     chosen = breaker or (waiting[0] if waiting else None)
-    history: list[Recorded] = []
+    stream = None
     if chosen is not None and chosen.pod is not None:
-        member = question._replace(name=chosen.name)
         case.task, case.pod, case.position = chosen, chosen.pod, chosen.position
-        history = _history(member, chosen.uid)
-        case.attempts = _attempts(member, chosen.uid)
-        case.claim_since = _claim_since(member, chosen.pod, case.cluster)
-    case.said = _said(question, history, case.pod, group, case.cluster)
-    if case.job is not None:
-        case.said = [
-            *case.said,
-            *events_about(question.ledger, question.cluster, question.position, [case.job.metadata.uid]),
-        ]
+        stream = _stream(question._replace(name=chosen.name))
+        case.attempts = stream.attempts if stream is not None else []
+        case.claim_since = _claim_since(question, chosen.pod, case.cluster)
+    job = case.job.metadata.uid if case.job is not None else ""
+    case.said = _heard(question, stream, case.pod, group, case.cluster, job).said
 
 
 # --- the story ----------------------------------------------------------------------------------------------------

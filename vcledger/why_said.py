@@ -10,7 +10,7 @@ zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eventstore.types import KNOWN_NAMES
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from vcledger.ledger import Ledger
 
 OBSERVATIONS = (ObjectAdded, ObjectModified, ObjectDeleted)
-OBSERVATIONS_READ_MAX = 400
-"""How many of a pod's last observations are read to find when it first said what it says."""
 
 
 def event_count(event: Event) -> int:
@@ -70,17 +68,23 @@ def said_event(event: Event, position: int, known: int) -> Said:
     )
 
 
-def events_about(ledger: Ledger, cluster: str, position: int, uids: Sequence[str]) -> list[Said]:
-    """The Events that speak of these objects, each once, as last seen at the position; by first time."""
-    latest: dict[str, Said] = {}
+def events_about(ledger: Ledger, cluster: str, position: int, uids: Sequence[str]) -> dict[str, list[Said]]:
+    """The Events that speak of these objects, by the object's uid, each once, as last seen at the position; by first
+    time."""
     wanted = [uid for uid in dict.fromkeys(uids) if uid]
     if not wanted:
-        return []
+        return {}
+    latest: dict[str, tuple[str, Said]] = {}
     for recorded in ledger.recorded(cluster=cluster, kinds="Event", about=wanted, to=position, types=OBJECT_TYPES):
         event = recorded.event
         if isinstance(event, ObjectAdded | ObjectModified) and isinstance(event.object, Event):
-            latest[recorded.uid] = said_event(event.object, recorded.position, recorded.known)
-    return sorted(latest.values(), key=lambda one: (one.first or "", one.position))
+            about = event.object.involved_object or event.object.regarding
+            uid = about.uid if about is not None else ""
+            latest[recorded.uid] = uid, said_event(event.object, recorded.position, recorded.known)
+    found: dict[str, list[Said]] = {}
+    for uid, said in sorted(latest.values(), key=lambda one: (one[1].first or "", one[1].position)):
+        found.setdefault(uid, []).append(said)
+    return found
 
 
 def pod_conditions(history: Sequence[Recorded]) -> list[Said]:
@@ -145,14 +149,3 @@ def group_conditions(group: PodGroup, position: int) -> list[Said]:
         )
         for condition in sorted(group.status.conditions or (), key=lambda one: one.last_transition_time or "")
     ]
-
-
-def first_seen(history: Sequence[Recorded], holds: Mapping[int, bool]) -> str | None:
-    """The observed time of the oldest of the newest run of observations of which something holds (`holds` by
-    position)."""
-    found = None
-    for recorded in history:
-        if not holds.get(recorded.position):
-            break
-        found = format_time(recorded.observed_at)
-    return found

@@ -5,22 +5,20 @@ Owns that adapter. Must not know verdicts nor wording. Called by `vcledger.why`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from projections.cache.state import (
-    HAS_AFFINITY,
     HAS_ANTI_AFFINITY,
     HAS_HOST_PORTS,
-    HAS_SPREAD,
     Cache,
     JobInfo,
     NodeInfo,
     PodRef,
     TaskInfo,
 )
-from projections.diagnosis.amounts import add, subtract, total
+from projections.diagnosis.amounts import subtract, total
 from projections.diagnosis.claims import fully_bound, selected_node
 from projections.diagnosis.nodes import is_interdependent
 from projections.diagnosis.views import (
@@ -41,12 +39,12 @@ from volcano.objects.status import ALLOCATED_STATUSES, STATUS_WORDS, TaskStatus,
 if TYPE_CHECKING:
     from vcledger.ledger import Ledger
 
-LOOKS_AT_PODS = HAS_AFFINITY | HAS_ANTI_AFFINITY | HAS_SPREAD
+_PENDING = int(TaskStatus.PENDING)
 
 
-def amounts(resource: Resource | None) -> Amounts:
-    """A Resource as amounts by name."""
-    return resource.amounts() if resource is not None else {}
+def _quick(resource: Resource) -> Amounts:
+    """A Resource as amounts by name, in no order."""
+    return {"cpu": resource.milli_cpu, "memory": resource.memory, **(resource.scalars or {})}
 
 
 def node_view(info: NodeInfo) -> NodeView:
@@ -54,8 +52,8 @@ def node_view(info: NodeInfo) -> NodeView:
     return NodeView(
         name=info.name,
         node=info.node,
-        allocatable=amounts(info.allocatable),
-        idle=amounts(info.idle),
+        allocatable=_quick(info.allocatable),
+        idle=_quick(info.idle),
         releasing=_present(info.releasing),
         pipelined=_present(info.pipelined),
         pods=len(info.tasks),
@@ -68,7 +66,9 @@ def node_view(info: NodeInfo) -> NodeView:
 
 def _present(resource: Resource) -> Amounts:
     """The amounts that are not zero, so that an idle node costs nothing."""
-    return {name: amount for name, amount in resource.amounts().items() if amount}
+    if not resource.milli_cpu and not resource.memory and not resource.scalars:
+        return {}
+    return {name: amount for name, amount in _quick(resource).items() if amount}
 
 
 def reported_attachments(cache: Cache) -> frozenset[str]:
@@ -182,7 +182,8 @@ def cluster_view(ledger: Ledger, cache: Cache, pods: Iterable[Pod]) -> ClusterVi
         volumes=cache.volumes,
         classes=cache.storage_classes,
         csi_nodes=cache.csi_nodes,
-        queues=queue_views(cache),
+        queues=Queues(cache),
+        queue_objects=cache.queues,
         positions=cache.positions,
         ignores_conditions=not cache.policy.freezes_not_ready,
     )
@@ -241,28 +242,73 @@ def placed_pods(ledger: Ledger, cache: Cache, pods: Sequence[Pod]) -> list[Place
 # --- queues -------------------------------------------------------------------------------------------------------
 
 
+class Queues(Mapping[str, QueueView]):
+    """The queues of a cache; the sums of their jobs, as the proportion plugin adds them up, are made when first asked
+    for."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.cache = cache
+        self._views: dict[str, QueueView] | None = None
+
+    def __getitem__(self, name: str) -> QueueView:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.cache.queues)
+
+    def __len__(self) -> int:
+        return len(self.cache.queues)
+
+    def _all(self) -> dict[str, QueueView]:
+        if self._views is None:
+            self._views = queue_views(self.cache)
+        return self._views
+
+
+class _Sums:
+    """What the jobs of one queue hold and ask."""
+
+    __slots__ = ("allocated", "elastic", "inqueue", "requested")
+
+    def __init__(self) -> None:
+        self.allocated, self.requested = Resource(), Resource()
+        self.inqueue: Amounts = {}
+        self.elastic: Amounts = {}
+
+    def add(self, job: JobInfo) -> None:
+        self.allocated.add(job.allocated)
+        self.requested.add(job.allocated)
+        for task in job.tasks_by_status.get(_PENDING, {}).values():
+            self.requested.add(task.resreq)
+        least = min_resources(job)
+        _grow(self.inqueue, _inqueue(job, least))
+        for name, amount in _quick(job.allocated).items():
+            above = amount - least.get(name, 0.0)
+            if above > 0:
+                self.elastic[name] = self.elastic.get(name, 0.0) + above
+
+
+def _grow(total_of: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total_of[name] = total_of.get(name, 0.0) + amount
+
+
 def queue_views(cache: Cache) -> dict[str, QueueView]:
-    """Every queue with the sums of its jobs, as the proportion plugin adds them up."""
-    sums: dict[str, list[list[Amounts]]] = {}
+    """Every queue with the sums of its jobs: those with a PodGroup and a queue that there is."""
+    sums: dict[str, _Sums] = {}
     for job in cache.jobs.values():
         if job.pod_group is not None and job.queue in cache.queues:
-            held = amounts(job.allocated)
-            least = min_resources(job)
-            parts = sums.setdefault(job.queue, [[], [], [], []])
-            parts[0].append(held)
-            parts[1].append(add(held, _pending(job)))
-            parts[2].append(_inqueue(job, held, least))
-            parts[3].append(_above(held, least))
+            sums.setdefault(job.queue, _Sums()).add(job)
     views = {}
     for name, queue in cache.queues.items():
-        parts = sums.get(name, [[], [], [], []])
+        found = sums.get(name, _Sums())
         views[name] = QueueView(
             name=name,
             queue=queue,
-            allocated=total(parts[0]),
-            requested=total(parts[1]),
-            inqueue=total(parts[2]),
-            elastic=total(parts[3]),
+            allocated=found.allocated.amounts(),
+            requested=found.requested.amounts(),
+            inqueue=found.inqueue,
+            elastic=found.elastic,
             has_jobs=name in sums,
             position=cache.position_of("Queue", name),
         )
@@ -275,21 +321,15 @@ def min_resources(job: JobInfo) -> Amounts:
     return _present(new_resource(stated)) if stated else {}
 
 
-def _pending(job: JobInfo) -> Amounts:
-    return total(task.resreq.amounts() for task in job.tasks_by_status.get(int(TaskStatus.PENDING), {}).values())
-
-
-def _inqueue(job: JobInfo, held: Amounts, least: Amounts) -> Amounts:
+def _inqueue(job: JobInfo, least: Amounts) -> Amounts:
     """What an admitted job may still take: all of its minimum while Inqueue, what it lacks of it once Running."""
     phase = job.pod_group.status.phase if job.pod_group is not None else ""
     if phase == "Inqueue":
         return least
+    if phase != "Running" or not least:
+        return {}
     allocated = sum(len(job.tasks_by_status.get(int(status), ())) for status in ALLOCATED_STATUSES)
-    if phase == "Running" and least and allocated >= job.min_available:
-        return _above(least, held)
-    return {}
-
-
-def _above(left: Amounts, right: Amounts) -> Amounts:
-    """What of left is above right, resource by resource of left."""
-    return {name: max(0.0, subtract(left, right).get(name, 0.0)) for name in left}
+    if allocated < job.min_available:
+        return {}
+    held = _quick(job.allocated)
+    return {name: amount - held.get(name, 0.0) for name, amount in least.items() if amount > held.get(name, 0.0)}

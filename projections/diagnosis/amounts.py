@@ -13,6 +13,9 @@ from projections.diagnosis.views import Amounts
 EPSILON = 0.1
 """Volcano's minResource: `a <= b` is `a < b or |a - b| < 0.1` (vector 091)."""
 
+ALWAYS = ("cpu", "memory")
+"""Resources that every comparison looks at, asked or not."""
+
 UNITS = ("pods",)
 UNIT_PREFIXES = ("attachable-volumes-",)
 _BINARY = (("Ei", 1 << 60), ("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
@@ -27,13 +30,10 @@ def exceeding(asked: Mapping[str, float], available: Mapping[str, float]) -> lis
     """The resources of which more is asked than there is, in the scheduler's order: cpu, memory, then the others by
     name (Volcano goes through a map there). As in Resource.LessEqualWithResourcesName, cpu and memory are compared even
     when nothing of them is asked, so a node in debt refuses every pod; other resources only when asked."""
-    names = [name for name in ("cpu", "memory") if not less_equal(asked.get(name, 0.0), available.get(name, 0.0))]
-    names += [
-        name
-        for name in sorted(asked)
-        if name not in {"cpu", "memory"} and not less_equal(asked[name], available.get(name, 0.0))
-    ]
-    return names
+    have, want = available.get, asked.get
+    names = [name for name in ALWAYS if want(name, 0.0) - have(name, 0.0) >= EPSILON]
+    others = [name for name, amount in asked.items() if amount - have(name, 0.0) >= EPSILON and name not in ALWAYS]
+    return names + sorted(others) if others else names
 
 
 def exceeding_asked(total: Mapping[str, float], limit: Mapping[str, float], asked: Mapping[str, float]) -> list[str]:

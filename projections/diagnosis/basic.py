@@ -56,6 +56,8 @@ def resources(request: Amounts, best_effort: bool, node: NodeView, taken: Amount
         available = {name: amount - taken.get(name, 0.0) for name, amount in available.items()}
         available.update({name: -amount for name, amount in taken.items() if name not in available})
     short = exceeding(request, available)
+    if not short:
+        return []
     return [
         Reason("resources", f"Insufficient {name}", _numbers(name, request, available, node), scheduler=index == 0)
         for index, name in enumerate(short)
@@ -101,7 +103,7 @@ def node_affinity(pod: Pod, node: NodeView) -> list[Reason]:
 
 def taints(pod: Pod, node: NodeView) -> list[Reason]:
     """NoSchedule and NoExecute taints that the pod does not tolerate."""
-    if node.node is None:
+    if node.node is None or not node.node.spec.taints:
         return []
     missing = untolerated_taints(node.node.spec.taints, _tolerations(pod))
     if not missing:

@@ -64,6 +64,24 @@ def scheduling_order(tasks: Sequence[TaskView]) -> list[TaskView]:
     )
 
 
+@dataclass(slots=True)
+class _Look:
+    """How far tasks of one kind have gone through the nodes: what refused one of them refuses the next, as room only
+    shrinks. `evaluation` is of such a task without its requests."""
+
+    evaluation: Evaluation
+    next: int = 0
+    admitted: str = ""
+
+    def admits(self, node: NodeView) -> bool:
+        """Whether nothing but room could keep such a task from the node."""
+        if self.admitted != node.name:
+            if refuses(self.evaluation.on(node)):
+                return False
+            self.admitted = node.name
+        return True
+
+
 class _Run:
     """The state of one trial."""
 
@@ -76,7 +94,7 @@ class _Run:
         self.reserved: list[str] = []
         self.checks = 0
         self.nodes = cluster.schedulable_nodes()
-        self.statics: dict[object, list[NodeView]] = {}
+        self.looks: dict[object, _Look] = {}
         self.interdependent = any(task.pod is not None and is_interdependent(task.pod) for task in pending)
 
     def run(self) -> Trial:
@@ -103,17 +121,15 @@ class _Run:
         """The node that the task takes; None when none fits, and then its table is kept."""
         if self.interdependent:
             return self._place_looking_at_all(task, pod)
-        key = _class_key(task, pod)
-        if key not in self.statics:
-            evaluation = Evaluation(_asking_nothing(task), pod, self.cluster)
-            self.statics[key] = [node for node in self.nodes if not refuses(evaluation.on(node))]
-        candidates = self.statics[key]
-        while candidates:
-            node = candidates[-1]
-            if self._has_room(task, node):
+        look = self.looks.get(key := _class_key(task, pod))
+        if look is None:
+            look = self.looks[key] = _Look(Evaluation(_asking_nothing(task), pod, self.cluster))
+        while look.next < len(self.nodes):
+            node = self.nodes[look.next]
+            if self._has_room(task, node) and look.admits(node):
                 self._take(task, node)
                 return node.name
-            candidates.pop()
+            look.next += 1
         evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken)
         self.trial.failed[task.uid] = evaluation.table()
         return None

@@ -40,6 +40,7 @@ class Evaluation:
         self.extra_count: dict[str, int] = {}
         for one in extra:
             self.extra_count[one.node] = self.extra_count.get(one.node, 0) + 1
+        self.picky = bool(pod.spec.node_selector) or pod.spec.affinity is not None
         self.ports = host_ports(pod)
         self.by_node: dict[str, list[PlacedPod]] = {}
         if self.ports:
@@ -66,7 +67,8 @@ class Evaluation:
         found += basic.resources(self.task.request, self.task.best_effort, node, self.taken.get(node.name))
         found += basic.pod_count(node, self.extra_count.get(node.name, 0))
         found += basic.unschedulable(self.pod, node)
-        found += basic.node_affinity(self.pod, node)
+        if self.picky:
+            found += basic.node_affinity(self.pod, node)
         found += basic.taints(self.pod, node)
         if self.ports:
             found += basic.ports(self.ports, self.by_node.get(node.name, ()))

@@ -38,12 +38,13 @@ def cluster_used(cluster: ClusterView) -> Amounts:
 
 def queue_gate(name: str, cluster: ClusterView) -> Gate | None:
     """The queue is not there or not open. A log without any queue says nothing about them."""
-    if not cluster.queues:
+    known = cluster.known_queues()
+    if not known:
         return None
-    view = cluster.queues.get(name)
-    if view is None:
+    queue = known.get(name)
+    if queue is None:
         return Gate("queue-missing", f"queue {name} does not exist")
-    state = view.queue.status.state
+    state = queue.status.state
     if state in {"Closed", "Closing", "Unknown"}:
         return Gate("queue-closed", f"queue {name} is {state}, and takes no new jobs")
     return None

@@ -178,11 +178,18 @@ class ClusterView:
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
     csi_nodes: Mapping[str, CSINode] = field(default_factory=dict)
     queues: Mapping[str, QueueView] = field(default_factory=dict)
+    queue_objects: Mapping[str, Queue] | None = None
     positions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     ignores_conditions: bool = True
 
     def schedulable_nodes(self) -> list[NodeView]:
         return [node for node in self.nodes if node.schedulable]
+
+    def known_queues(self) -> Mapping[str, Queue]:
+        """The queue objects by name, without their sums where those are only made when asked for."""
+        if self.queue_objects is not None:
+            return self.queue_objects
+        return {name: view.queue for name, view in self.queues.items()}
 
 
 def group_name(pod: Pod) -> str:
