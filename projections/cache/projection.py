@@ -15,7 +15,8 @@ from projections.cache import stores
 from projections.cache.fold import evolve
 from projections.cache.json import state_json
 from projections.cache.models import DEFAULT_MODEL, Model, model_named
-from projections.cache.snapshot import dump, dump_changes, load, resource_row
+from projections.cache.snapshot import dump, dump_changes, load
+from projections.cache.snapshot_image import resource_row
 from projections.cache.state import Cache, CacheConfig
 from volcano.events.base import Recorded
 

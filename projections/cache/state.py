@@ -50,7 +50,7 @@ class PodRef(msgspec.Struct, gc=False):
     job        'namespace/group' of its group annotation, or ''
     request    what its containers ask for, volumes apart
     claims     names of the claims that its volumes use; one made for the pod itself begins with '=' (see `volumes`)
-    version    resourceVersion as a number, 0 when it is none
+    version    resourceVersion as a number under a model that looks at it, else 0
     """
 
     namespace: str

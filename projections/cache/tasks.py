@@ -127,7 +127,7 @@ def pod_ref(cache: Cache, pod: Pod, position: int) -> PodRef:
     meta, spec = pod.metadata, pod.spec
     annotations = meta.annotations
     group = annotations.get(GROUP_ANNOTATION) if annotations else None
-    version = meta.resource_version
+    version = "" if cache.policy.applies_stale else meta.resource_version
     return PodRef(
         meta.namespace,
         meta.name,

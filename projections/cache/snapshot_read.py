@@ -1,0 +1,338 @@
+"""Reads snapshots into a cache, one after the other.
+
+Owns how each section is applied. Must not know what the fold does. Called by `projections.cache.snapshot`.
+
+This is the way to every past state, so its loop over pods is written out in one place and kept lean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from projections.cache import stores
+from projections.cache.nodes import node_resource
+from projections.cache.pods import store_pod
+from projections.cache.retries import set_next_due
+from projections.cache.snapshot_image import (
+    OBJECT_DECODERS,
+    Image,
+    JobFields,
+    JobRow,
+    NodeHeader,
+    NodeRow,
+    Small,
+    TaskRow,
+    unpack_uid,
+)
+from projections.cache.state import Cache, ImageState, JobInfo, NodeInfo, PodRef, Retry, TaskInfo
+from volcano.objects.meta import ResourceMap
+from volcano.objects.resource import Resource
+from volcano.objects.status import TERMINATED_STATUSES, task_status
+
+R = TypeVar("R")
+
+_TERMINATED = frozenset(int(status) for status in TERMINATED_STATUSES)
+
+
+def as_it_is(resource: Resource) -> Resource:
+    """Amounts that were decoded as Resources."""
+    return resource
+
+
+def from_row(row: Any) -> Resource:
+    """Amounts that were decoded as rows."""
+    return Resource(*row)
+
+
+class Reader:
+    """Applies one snapshot. `amount` makes a Resource of what was decoded, `nothing` an empty one."""
+
+    def __init__(self, cache: Cache, image: Image[R], amount: Callable[[R], Resource]) -> None:
+        self.cache = cache
+        self.image: Image[Any] = image
+        self.amount: Callable[[Any], Resource] = amount
+        self.words = image.words
+        self.requests = [amount(row) for row in image.requests]
+        self.node_amounts: dict[Any, Resource] = {}
+
+    def apply(self) -> None:
+        """Bring the cache to the snapshot's state."""
+        cache, image = self.cache, self.image
+        cache.position, cache.now, cache.refused = image.position, image.now, image.refused
+        self.objects()
+        for name in image.nodes_gone:
+            self.forget_images(cache.nodes.pop(name, None))
+        for row in image.nodes:
+            self.node(row)
+        for key in image.jobs_gone:
+            cache.jobs.pop(key, None)
+        for job_row in image.jobs:
+            self.job(job_row)
+        for key in image.pods_gone:
+            self.drop(key)
+            store_pod(cache, key, cache.pods.get(key), None)
+        if not image.whole:
+            for word, name in zip(image.pods.namespace, image.pods.name, strict=True):
+                self.drop(f"{self.words[word]}/{name}")
+        self.pods()
+        self.odd_tasks()
+        for job_row in image.jobs:
+            for status, uid, task in job_row.left_over:
+                cache.jobs[job_row.key].tasks_by_status.setdefault(status, {})[uid] = self.task(task)
+        if image.small is not None:
+            self.small(image.small)
+
+    def objects(self) -> None:
+        cache = self.cache
+        for kind, key, position, data in self.image.objects:
+            stores.put(cache, kind, key, None if data is None else OBJECT_DECODERS[kind].decode(data))
+            if position:
+                cache.positions[kind, key] = position
+            else:
+                cache.positions.pop((kind, key), None)
+
+    def small(self, small: Small) -> None:
+        cache = self.cache
+        cache.default_priority_class, cache.default_priority = small.default_priority_class, small.default_priority
+        cache.namespaces = dict.fromkeys(small.namespaces)
+        cache.pending_cleanup = _retries(small.pending_cleanup)
+        cache.pending_resync = _retries(small.pending_resync)
+        cache.pending_node_sync = _retries(small.pending_node_sync)
+        cache.panics, cache.node_list = small.panics, small.node_list
+        set_next_due(cache)
+
+    # --- pods and tasks -------------------------------------------------------------------------------------------
+
+    def drop(self, key: str) -> None:
+        """Take away what follows from the entry that the store has of a pod."""
+        cache = self.cache
+        ref = cache.pods.get(key)
+        if ref is None:
+            return
+        job = cache.jobs.get(ref.job)
+        if job is not None:
+            _remove_task(job, ref.uid)
+        node = cache.nodes.get(ref.node_name)
+        if node is not None:
+            node.tasks.pop(key, None)
+
+    def pods(self) -> None:
+        """Each pod's entry, and the tasks that follow from it."""
+        cache, words, requests, columns = self.cache, self.words, self.requests, self.image.pods
+        profiles, claims, position = self._profiles(), columns.claims, cache.position
+        live, nodes, jobs = cache.pods, cache.nodes, cache.jobs
+        indexed = not cache.policy.defers_claims
+        rows = zip(
+            columns.namespace,
+            columns.name,
+            columns.uid,
+            columns.node,
+            columns.phase,
+            columns.scheduler,
+            columns.job,
+            columns.bits,
+            columns.request,
+            columns.profile,
+            columns.age,
+            columns.version,
+            strict=True,
+        )
+        for number, row in enumerate(rows):
+            namespace, name, uid = words[row[0]], row[1], unpack_uid(row[2])
+            node_name, phase, job_key, bits = words[row[3]], words[row[4]], words[row[6]], row[7]
+            deleting, gated = bool(bits & 1), bool(bits & 2)
+            ref = PodRef(
+                namespace,
+                name,
+                uid,
+                node_name,
+                phase,
+                words[row[5]],
+                job_key,
+                deleting,
+                gated,
+                bits >> 2,
+                requests[row[8]],
+                tuple(claims[number]) if number in claims else (),
+                row[11],
+                position - row[10],
+            )
+            key = f"{namespace}/{name}"
+            if indexed:
+                store_pod(cache, key, live.get(key), ref)
+            else:
+                live[key] = ref
+            if row[9] < 0:
+                continue
+            status = int(task_status(phase, deleting, node_name))
+            role, priority, preemptable, best_effort, restartable, zone, request = profiles[row[9]]
+            task = TaskInfo(
+                uid,
+                job_key,
+                namespace,
+                name,
+                role,
+                status,
+                node_name,
+                priority,
+                preemptable,
+                best_effort,
+                restartable,
+                gated,
+                zone,
+                request,
+            )
+            if job_key in jobs:
+                _add_task(jobs[job_key], task)
+            if node_name in nodes and status not in _TERMINATED:
+                nodes[node_name].tasks[key] = task.clone()
+
+    def _profiles(self) -> list[tuple[str, int, bool, bool, bool, str, Resource]]:
+        words, requests = self.words, self.requests
+        return [
+            (words[role], priority, bool(bits & 1), bool(bits & 2), bool(bits & 4), words[zone], requests[request])
+            for role, priority, bits, zone, request in self.image.profiles
+        ]
+
+    def task(self, row: TaskRow) -> TaskInfo:
+        words = self.words
+        role, priority, bits, zone, request = self.image.profiles[row.profile]
+        return TaskInfo(
+            unpack_uid(row.uid),
+            words[row.job],
+            words[row.namespace],
+            row.name,
+            words[role],
+            row.status,
+            words[row.node],
+            priority,
+            bool(bits & 1),
+            bool(bits & 2),
+            bool(bits & 4),
+            row.gated,
+            words[zone],
+            self.requests[request],
+        )
+
+    def odd_tasks(self) -> None:
+        cache = self.cache
+        for word, uid, row in self.image.job_tasks:
+            job = cache.jobs.get(self.words[word])
+            if job is not None:
+                _remove_task(job, uid)
+                if row is not None:
+                    _add_task(job, self.task(row))
+        for word, key, row in self.image.node_tasks:
+            node = cache.nodes.get(self.words[word])
+            if node is not None:
+                node.tasks.pop(key, None)
+                if row is not None:
+                    node.tasks[key] = self.task(row)
+
+    # --- nodes and jobs -------------------------------------------------------------------------------------------
+
+    def node(self, row: NodeRow[Any]) -> None:
+        cache, name = self.cache, row.name
+        node = cache.nodes.get(name)
+        if node is None:
+            node = cache.nodes[name] = NodeInfo(name)
+        if row.header is not None:
+            self.header(node, row.header)
+        node.used, node.releasing, node.pipelined = map(self.sum, (row.used, row.releasing, row.pipelined))
+        if row.idle is None:
+            node.idle = node.allocatable.clone()
+            node.idle.subtract_unchecked(node.used)
+        else:
+            node.idle = self.amount(row.idle)
+
+    def sum(self, row: Any) -> Resource:
+        if row is not None:
+            return self.amount(row)
+        return Resource() if self.cache.policy.float64 else Resource(0, 0)
+
+    def header(self, node: NodeInfo, row: NodeHeader) -> None:
+        cache = self.cache
+        node.position, node.phase, node.reason, node.csi = row.position, row.phase, row.reason, row.csi
+        node.oversubscription_cpu, node.oversubscription_memory = row.oversubscription_cpu, row.oversubscription_memory
+        node.oversubscription, node.offline_job_evicting = bool(row.flags & 1), bool(row.flags & 2)
+        node.revocable_zone = row.revocable_zone
+        self.forget_images(node)
+        node.images = row.images
+        for name, (size, _) in node.images.items():
+            cache.images.setdefault(name, ImageState(size, {})).nodes[node.name] = None
+        if isinstance(row.node, bytes):
+            node.node = OBJECT_DECODERS["Node"].decode(row.node)
+        else:
+            node.node = cache.node_objects[node.name] if row.node else None
+        if node.node is None:
+            node.allocatable, node.capacity = Resource(), Resource()
+            return
+        status = node.node.status
+        node.allocatable = self.node_amount(node, status.allocatable)
+        node.capacity = self.node_amount(node, status.capacity)
+
+    def node_amount(self, node: NodeInfo, amounts: ResourceMap | None) -> Resource:
+        """The same Resource for nodes alike: nobody changes it in place."""
+        csi = tuple(node.csi.items())
+        key = (tuple((amounts or {}).items()), csi, node.oversubscription_cpu, node.oversubscription_memory)
+        known = self.node_amounts.get(key)
+        if known is None:
+            known = self.node_amounts[key] = node_resource(self.cache, amounts, node)
+        return known
+
+    def forget_images(self, node: NodeInfo | None) -> None:
+        for name in node.images if node is not None else ():
+            state = self.cache.images[name]
+            if node is not None:
+                state.nodes.pop(node.name, None)
+            if not state.nodes:
+                del self.cache.images[name]
+
+    def job(self, row: JobRow[Any]) -> None:
+        cache, key = self.cache, row.key
+        job = cache.jobs.get(key)
+        if job is None:
+            job = cache.jobs[key] = JobInfo(key)
+        job.priority = row.priority
+        job.allocated, job.total_request = self.amount(row.allocated), self.amount(row.total_request)
+        if row.fields is not None:
+            _set_fields(job, row.fields)
+
+
+def _set_fields(job: JobInfo, fields: JobFields) -> None:
+    job.name, job.namespace, job.pg_uid, job.position = fields.name, fields.namespace, fields.pg_uid, fields.position
+    job.queue, job.min_available = fields.queue, fields.min_available
+    job.task_min_available = fields.task_min_available
+    job.task_min_available_total = fields.task_min_available_total
+    job.preemptable, job.revocable_zone = fields.preemptable, fields.revocable_zone
+    job.budget_min_available = fields.budget_min_available
+    job.budget_max_unavailable = fields.budget_max_unavailable
+    job.waiting_time_seconds = fields.waiting_time_seconds
+    job.job_fit_errors, job.nodes_fit_errors = fields.job_fit_errors, fields.nodes_fit_errors
+
+
+def _retries(queue: dict[str, tuple[int, int]]) -> dict[str, Retry]:
+    return {key: Retry(due, attempts) for key, (due, attempts) in queue.items()}
+
+
+def _remove_task(job: JobInfo, uid: str) -> None:
+    task = job.tasks.pop(uid, None)
+    if task is not None:
+        index = job.tasks_by_status.get(task.status)
+        if index is not None and index.get(uid) is task:
+            del index[uid]
+            if not index:
+                del job.tasks_by_status[task.status]
+
+
+def _add_task(job: JobInfo, task: TaskInfo) -> None:
+    job.tasks[task.uid] = task
+    index = job.tasks_by_status.get(task.status)
+    if index is None:
+        job.tasks_by_status[task.status] = {task.uid: task}
+    else:
+        index[task.uid] = task
+
+
+__all__ = ["Reader", "as_it_is", "from_row"]
