@@ -162,6 +162,8 @@ def _enqueue_findings(case: Case) -> list[Finding]:
     findings = [_gate_finding(case, gate, [then]) for gate in sorted(gates, key=lambda gate: gate not in named)]
     if findings:
         return findings
+    if not case.is_job and was_tried(case):
+        return []
     last = [one for one in refused if one.message.startswith(("resource in cluster", "queue resource quota"))]
     causes = [f"PodGroup {case.group.key} is still Pending: the scheduler has not taken it into queue {_queue(case)}"]
     if last:

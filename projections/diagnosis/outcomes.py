@@ -34,6 +34,14 @@ def _messages(case: Case, pattern: re.Pattern[str]) -> list[Said]:
     return sorted(events, key=lambda one: (one.first or "", one.position))
 
 
+def _latest_message(case: Case, said: Sequence[Said], pattern: re.Pattern[str]) -> str:
+    """The scheduler's sentence: the condition's, where it is of that form, else the last Event's."""
+    condition = case.scheduled_condition
+    if condition is not None and pattern.match(condition.message):
+        return condition.message
+    return said[-1].message if said else ""
+
+
 def _span(firsts: Sequence[str | None], lasts: Sequence[str | None]) -> tuple[str | None, str | None]:
     first = [one for one in firsts if one]
     last = [one for one in lasts if one]
@@ -74,7 +82,7 @@ def bind_failed(case: Case) -> Finding | None:
         verdict="bind-failed",
         causes=[head, "the scheduler takes it back each time, reads it again and tries anew"],
         summary=head,
-        message=said[-1].message if said else "",
+        message=_latest_message(case, said, BIND_MESSAGE),
         since=first,
         evidence=_evidence(tries, said, "a bind that failed"),
     )
@@ -127,7 +135,7 @@ def volume_attempts(case: Case) -> Finding | None:
         verdict=verdict,
         causes=causes,
         summary=causes[0] if roots else head,
-        message=said[-1].message if said else "",
+        message=_latest_message(case, said, PREBIND_MESSAGE),
         since=first,
         evidence=_evidence(tries, said, "an attempt that failed") + claim_evidence(case),
     )

@@ -19,6 +19,7 @@ from tests.data import recording
 from vcledger.ledger import Ledger
 from vcledger.sources import import_paths
 from vcledger.why import NoSuchPod, pod_story, why, why_job
+from volcano.objects.core import Pod
 
 CLUSTER = "recorded"
 FIRST, AFTER = "marker:volcano-cache-dump-1-many-pending.json", "marker:volcano-cache-dump-2-after-capacity.json"
@@ -519,6 +520,39 @@ def test_the_message_is_the_schedulers_own(ledgers: dict[str, Ledger], name: str
             assert answer.message == written[0]
             compared += 1
     assert compared >= least
+
+
+@pytest.mark.slow
+def test_the_sentences_at_each_change_are_recomputed(ledgers: dict[str, Ledger]) -> None:
+    """At nearly every moment at which the scheduler wrote a new PodScheduled=False, the same sentence comes out of the
+    state just before it, or with it. The rest are cycles that began before other pods' changes were seen."""
+    compared, equal, differing = 0, 0, []
+    for name, step in (("02", 5), ("03", 1), ("05", 1)):
+        ledger = ledgers[name]
+        for position, pod, message in list(_written(ledger))[::step]:
+            compared += 1
+            answers = (why(ledger, "default", pod, position=moment) for moment in (position - 1, position))
+            if any(answer.message == message for answer in answers):
+                equal += 1
+            else:
+                differing.append((name, position, pod, message))
+    assert compared > 150
+    assert equal / compared >= 0.95, differing
+
+
+def _written(ledger: Ledger) -> Iterator[tuple[int, str, str]]:
+    """(position, pod, message) of each new PodScheduled=False that a scheduler wrote on a pod without a node."""
+    last: dict[str, tuple[str, str]] = {}
+    for recorded in ledger.recorded(cluster=CLUSTER, kinds="Pod", types=["ObjectAdded", "ObjectModified"], late=False):
+        pod = getattr(recorded.event, "object", None)
+        assert isinstance(pod, Pod)
+        for condition in pod.status.conditions or ():
+            if condition.type != "PodScheduled" or condition.status != "False" or pod.spec.node_name:
+                continue
+            words = (condition.reason, condition.message)
+            if last.get(recorded.uid) != words and condition.reason != "SchedulingGated":
+                yield recorded.position, recorded.name, condition.message
+            last[recorded.uid] = words
 
 
 def test_the_longest_gang_message_names_the_same_origin(ledgers: dict[str, Ledger]) -> None:
