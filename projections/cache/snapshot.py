@@ -7,7 +7,8 @@ belong to the scheduler, not to what was observed.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +16,9 @@ from projections.cache.snapshot_image import EXACT_DECODER, FLOAT_DECODER, FORMA
 from projections.cache.snapshot_read import Reader, as_it_is, from_row
 from projections.cache.snapshot_write import Writer
 from projections.cache.state import Cache, Touched
+from volcano.objects.resource import Resource
+
+R = TypeVar("R")
 
 
 def dump(cache: Cache) -> bytes:
@@ -37,31 +41,29 @@ def load(cache: Cache, chain: list[bytes]) -> Cache:
     """Fill a new cache from a whole dump and the changes after it, oldest first. Raises SnapshotInvalid."""
     if not chain:
         raise SnapshotInvalid("no snapshot to load from")
-    for number, data in enumerate(chain):
-        try:
-            _apply(cache, data, number)
-        except SnapshotInvalid:
+    try:
+        if cache.policy.float64:
+            _apply(cache, [FLOAT_DECODER.decode(data) for data in chain], as_it_is)
+        else:
+            _apply(cache, [EXACT_DECODER.decode(data) for data in chain], from_row)
+    except (LookupError, TypeError, ValueError, AttributeError, msgspec.MsgspecError) as error:
+        if isinstance(error, SnapshotInvalid):
             raise
-        except (LookupError, TypeError, ValueError, AttributeError, msgspec.MsgspecError) as error:
-            raise SnapshotInvalid(f"a snapshot of the cache is damaged: {error}") from error
+        raise SnapshotInvalid(f"a snapshot of the cache is damaged: {error}") from error
     cache.touched = Touched()
     return cache
 
 
-def _apply(cache: Cache, data: bytes, number: int) -> None:
-    if cache.policy.float64:
-        image = FLOAT_DECODER.decode(data)
-        _check(image, cache, number)
-        Reader(cache, image, as_it_is).apply()
-    else:
-        exact = EXACT_DECODER.decode(data)
-        _check(exact, cache, number)
-        Reader(cache, exact, from_row).apply()
-
-
-def _check(image: Image[Any], cache: Cache, number: int) -> None:
-    if image.format != FORMAT or image.model != cache.model or image.whole != (number == 0):
-        raise SnapshotInvalid(f"not a snapshot of the cache under {cache.model} that fits at place {number}")
+def _apply(cache: Cache, images: list[Image[R]], amount: Callable[[R], Resource]) -> None:
+    """Apply each in order. Of the rows of a node or job only the last one's sums are read: they are whole."""
+    last: dict[tuple[str, str], int] = {}
+    for number, image in enumerate(images):
+        if image.format != FORMAT or image.model != cache.model or image.whole != (number == 0):
+            raise SnapshotInvalid(f"not a snapshot of the cache under {cache.model} that fits at place {number}")
+        last.update(dict.fromkeys((("node", row.name) for row in image.nodes), number))
+        last.update(dict.fromkeys((("job", row.key) for row in image.jobs), number))
+    for number, image in enumerate(images):
+        Reader(cache, image, amount, {key for key, at in last.items() if at > number}).apply()
 
 
 __all__ = ["SnapshotInvalid", "dump", "dump_changes", "load"]

@@ -8,6 +8,7 @@ This is the way to every past state, so its loop over pods is written out in one
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from projections.cache import stores
@@ -46,10 +47,14 @@ def from_row(row: Any) -> Resource:
 
 
 class Reader:
-    """Applies one snapshot. `amount` makes a Resource of what was decoded, `nothing` an empty one."""
+    """Applies one snapshot. `amount` makes a Resource of what was decoded; `later` are ('node', name) and ('job', key)
+    whose sums a later snapshot of the chain gives."""
 
-    def __init__(self, cache: Cache, image: Image[R], amount: Callable[[R], Resource]) -> None:
+    def __init__(
+        self, cache: Cache, image: Image[R], amount: Callable[[R], Resource], later: AbstractSet[tuple[str, str]]
+    ) -> None:
         self.cache = cache
+        self.later = later
         self.image: Image[Any] = image
         self.amount: Callable[[Any], Resource] = amount
         self.words = image.words
@@ -239,6 +244,8 @@ class Reader:
             node = cache.nodes[name] = NodeInfo(name)
         if row.header is not None:
             self.header(node, row.header)
+        if ("node", name) in self.later:
+            return
         node.used, node.releasing, node.pipelined = map(self.sum, (row.used, row.releasing, row.pipelined))
         if row.idle is None:
             node.idle = node.allocatable.clone()
@@ -295,7 +302,8 @@ class Reader:
         if job is None:
             job = cache.jobs[key] = JobInfo(key)
         job.priority = row.priority
-        job.allocated, job.total_request = self.amount(row.allocated), self.amount(row.total_request)
+        if ("job", key) not in self.later:
+            job.allocated, job.total_request = self.amount(row.allocated), self.amount(row.total_request)
         if row.fields is not None:
             _set_fields(job, row.fields)
 
