@@ -10,7 +10,7 @@ rewritten.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -55,7 +55,10 @@ class Folder:
     def nearest(self, projection: Projection[S], cluster: str, position: int) -> tuple[int, S]:
         """The state that the snapshots at or before `position` give, and where it stands; (0, initial) without any.
         HistoryPruned when it would rest on events that are no longer there."""
-        chain = self.chain(projection, cluster, position)
+        return self.load(projection, cluster, position, self.chain(projection, cluster, position))
+
+    def load(self, projection: Projection[S], cluster: str, position: int, chain: Sequence[Snapshot]) -> tuple[int, S]:
+        """The same from a chain that the caller has read."""
         reached, first = (chain[-1].position if chain else 0), self.store.first()
         if reached < first - 1 and (chain or self._older(cluster, first)):
             raise HistoryPruned(

@@ -131,6 +131,8 @@ class Ledger:
     def _within(self, position: int) -> int:
         """The position itself, unless the log has never had it or has dropped what it rests on."""
         head, first = self.store.head(), self.store.first()
+        if position < 0:
+            raise BadTime(f"{position} is no position: they begin at 1, and 0 is before everything")
         if position > head:
             raise BadTime(f"the ledger ends at position {head}, there is no {position} yet")
         if position < first - 1:

@@ -32,6 +32,9 @@ S = TypeVar("S")
 POLL_SECONDS = 0.05
 """How long the second process waits when it has caught up."""
 
+TELL_SECONDS = 0.2
+"""How often whoever waits for it is told how far it is."""
+
 
 class Policy(NamedTuple):
     """How many events of the cluster between two whole snapshots, and between two of any sort.
@@ -66,9 +69,9 @@ class Snapshotter(Generic[S]):
         if not 1 <= policy.changes_every <= policy.whole_every:
             raise ValueError(f"{policy}: need 1 <= changes_every <= whole_every")
         self.store, self.cluster, self.projection, self.policy = store, cluster, projection, policy
-        chain = Folder(store).chain(projection, cluster, store.head())
-        self.position = chain[-1].position if chain else 0
-        self.state = projection.load([part.payload for part in chain]) if chain else projection.initial()
+        folder, head = Folder(store), store.head()
+        chain = folder.chain(projection, cluster, head)
+        self.position, self.state = folder.load(projection, cluster, head, chain)
         self._base = chain[-1].position if chain else None
         self._changes = max(len(chain) - 1, 0)
         self._since = 0
@@ -146,35 +149,38 @@ class SnapshotProcess:
     def __init__(self, db: str, cluster: str, projection: Projection[Any], policy: Policy = DEFAULT_POLICY) -> None:
         context = multiprocessing.get_context("spawn")
         self._ours, theirs = context.Pipe()
+        self._reached = context.Array("q", len(Progress._fields), lock=False)
         self._process = context.Process(
-            target=_serve, args=(theirs, db, cluster, projection, policy), name="vcledger-snapshots", daemon=True
+            target=_serve,
+            args=(theirs, self._reached, db, cluster, projection, policy),
+            name="vcledger-snapshots",
+            daemon=True,
         )
         self._process.start()
         theirs.close()
-        self._progress = Progress(0, 0, 0, 0)
 
     def progress(self) -> Progress:
-        """The last that the child has told. Never waits."""
-        with suppress(EOFError, OSError):
-            while self._ours.poll():
-                self._take(self._ours.recv())
-        return self._progress
+        """How far it is. Never waits."""
+        return Progress(*self._reached)
 
     def finish(self, on_progress: Callable[[Progress], None] | None = None) -> Progress:
-        """Lets it fold up to what is the head now, and waits for it. SnapshotterFailed when it could not."""
+        """Lets it fold up to what is the head now, and waits for it; `on_progress` is told a few times a second.
+        SnapshotterFailed when it could not."""
         try:
             self._ours.send("finish")
-            while True:
-                done = self._take(self._ours.recv())
+            while not self._ours.poll(TELL_SECONDS):
                 if on_progress is not None:
-                    on_progress(self._progress)
-                if done:
-                    break
+                    on_progress(self.progress())
+            problem = self._ours.recv()
         except (EOFError, OSError) as error:
             raise SnapshotterFailed("the snapshot process ended too early; run the import again to go on") from error
         finally:
             self.close()
-        return self._progress
+        if problem:
+            raise SnapshotterFailed(f"snapshots: {problem}")
+        if on_progress is not None:
+            on_progress(self.progress())
+        return self.progress()
 
     def close(self) -> None:
         """Ends it wherever it is. The snapshots that it has saved stay good."""
@@ -184,33 +190,31 @@ class SnapshotProcess:
             self._process.terminate()
             self._process.join()
 
-    def _take(self, message: tuple[str, Any]) -> bool:
-        word, value = message
-        if word == "failed":
-            raise SnapshotterFailed(f"snapshots: {value}")
-        self._progress = value
-        return word == "done"
 
-
-def _serve(pipe: Connection, db: str, cluster: str, projection: Projection[Any], policy: Policy) -> None:
-    """The second process: fold what there is, look again, until told to finish or the pipe closes."""
+def _serve(pipe: Connection, reached: Any, db: str, cluster: str, projection: Projection[Any], policy: Policy) -> None:
+    """The second process: fold what there is, look again, until told to finish or the pipe closes. Its last word is
+    what went wrong, '' when nothing did."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def tell(progress: Progress) -> None:
+        reached[:] = progress
+
+    problem = ""
     try:
         with open_store(db) as store:
             snapshotter = Snapshotter(store, cluster, projection, policy)
             finishing = False
             while True:
                 before = snapshotter.position
-                snapshotter.run(on_progress=lambda progress: pipe.send(("at", progress)))
+                tell(snapshotter.run(on_progress=tell))
                 if finishing:
                     break
                 wait = 0.0 if snapshotter.position > before else POLL_SECONDS
                 finishing = pipe.poll(wait) and pipe.recv() == "finish"
-            pipe.send(("done", snapshotter.progress))
     except (EOFError, BrokenPipeError):
         return
     except (EventStoreError, VcledgerError) as error:
-        with suppress(OSError):
-            pipe.send(("failed", str(error)))
-    finally:
-        pipe.close()
+        problem = str(error)
+    with suppress(OSError):
+        pipe.send(problem)
+    pipe.close()

@@ -250,3 +250,5 @@ def test_moments_without_a_state(ledger: Ledger) -> None:
         ledger.cache(model="volcano-9")
     with pytest.raises(errors.BadTime, match="ends at position 9"):
         ledger.cache(10)
+    with pytest.raises(errors.BadTime, match="-1 is no position"):
+        ledger.cache(-1)

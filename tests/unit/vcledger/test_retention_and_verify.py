@@ -102,6 +102,8 @@ def test_a_fold_without_a_snapshot_at_the_cut_says_so(ledger: Ledger) -> None:
     assert ledger.cache(250).pods
     with pytest.raises(errors.HistoryPruned, match=r"cache/exact .* before 201 were pruned"):
         ledger.cache(250, model="exact")
+    with pytest.raises(errors.HistoryPruned):
+        catch_up(ledger, projection=cache_projection("exact"))
 
 
 def test_a_store_pruned_without_the_glue_gives_the_right_state_or_none(ledger: Ledger) -> None:
