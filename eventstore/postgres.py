@@ -120,11 +120,12 @@ class PostgresBackend:
                 write(row)
 
     def _partition(self, connection: Connection, position: int) -> None:
-        """Sees to it that there are partitions up to the position, and one more ahead."""
-        if position <= self._partitioned_to:
+        """Sees to it that there are partitions for half a partition's events beyond the position."""
+        needed = position + self._partition_events // 2
+        if needed <= self._partitioned_to:
             return
         last = max((end for _, end, _ in partitions(connection)), default=0)
-        while last < position + self._partition_events // 2:
+        while last < needed:
             make_partition(connection, last + 1, last + self._partition_events)
             last += self._partition_events
         self._partitioned_to = last

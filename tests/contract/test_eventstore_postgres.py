@@ -177,9 +177,10 @@ def test_partitions_are_made_ahead_and_dropped_by_retention(postgres_url: str) -
 
 def _partitions(url: str) -> list[str]:
     with psycopg.connect(url) as connection:
-        rows = connection.execute("SELECT inhrelid::regclass::text FROM pg_inherits").fetchall()
-    return sorted((row[0] for row in rows if row[0].startswith("events_") and row[0][7].isdigit()),
-                  key=lambda name: int(name.split("_")[1]))  # fmt: skip
+        rows = connection.execute(
+            "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'events'::regclass"
+        ).fetchall()
+    return sorted((row[0] for row in rows), key=lambda name: int(name.split("_")[1]))
 
 
 def test_a_failed_append_that_made_a_partition(postgres_url: str) -> None:
