@@ -104,13 +104,13 @@ def _said(answer: Explanation, full: bool) -> list[Line]:
 
 
 def say(one: Said) -> str:
-    """One thing said, with who, how often, when and where in the log."""
+    """One thing said: [where in the log], who, when and how often, what."""
     times = f", {counted(one.count, 'time')}" if one.count > 1 else ""
     when = one.first if one.first == one.last or one.last is None else f"{one.first} to {one.last}"
     if one.source == "condition":
-        return f"{one.about}: {one.by}={one.status} {one.reason}: {one.message} [position {one.position}]"
+        return f"[{one.position}] {one.about}: {one.by}={one.status} {one.reason}: {one.message}".rstrip(": ")
     who = f"{one.about}: {one.by or 'somebody'}"
-    return f"{who} said {one.reason}: {one.message} ({when}{times}) [position {one.position}]"
+    return f"[{one.position}] {who} said {one.reason} ({when}{times}): {one.message}"
 
 
 def _proof(answer: Explanation, full: bool) -> list[Line]:

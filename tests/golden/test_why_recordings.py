@@ -562,6 +562,22 @@ def test_the_longest_gang_message_names_the_same_origin(ledgers: dict[str, Ledge
     assert any(message.endswith(answer.message) for message in written)
 
 
+@pytest.mark.parametrize("model", ["volcano-1.10", "volcano-1.11", "exact"])
+def test_the_models_agree_where_no_bug_of_volcano_is_in_play(ledgers: dict[str, Ledger], model: str) -> None:
+    ledger = ledgers["02"]
+    answer = why(ledger, "default", "gang-12x6-w-0", position=ledger.position(FIRST, CLUSTER), model=model)
+    assert answer.verdict == "gang-short"
+    assert answer.message == "0/10 nodes are unavailable: 2 node(s) had untolerated taint(s), 8 Insufficient cpu."
+
+
+def test_equal_questions_have_equal_answers(ledgers: dict[str, Ledger]) -> None:
+    ledger = ledgers["03"]
+    position = ledger.position(BOUND_AND_PENDING, CLUSTER)
+    first = why(ledger, "default", "gang-one-bad-tx-0", position=position)
+    assert why(ledger, "default", "gang-one-bad-tx-0", position=position) == first
+    assert first.message.startswith("pod group is not ready")
+
+
 def test_counts_first_and_last_time_of_what_was_said(ledgers: dict[str, Ledger]) -> None:
     answer = ask(ledgers["02"], "queue-cap", FIRST)
     refusals = [one for one in answer.said if one.message == "queue resource quota insufficient: insufficient cpu"]
