@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from eventstore.types import INFERRED, NewEvent, StreamId
-from vcledger.sources.items import Item, Vanished
+from vcledger.sources.items import Item, ListItem, Sighting, Vanished
 from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, shown
 from vcledger.sources.redact import ABSENT
 from vcledger.sources.shape import keyed, shapes, time_of
@@ -246,4 +246,5 @@ def in_order(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def _size(item: Item) -> int:
-    return len(item.payload) if type(item) is NewEvent else 0
+    event = item.event if isinstance(item, ListItem | Sighting) else item
+    return len(event.payload) if type(event) is NewEvent else 0

@@ -1,7 +1,7 @@
 """Bytes of a file or of standard input, whatever they are compressed with.
 
-Owns opening, gzip and zstd, told by their first bytes, and byte order marks. Must not know what the bytes mean. Called by
-`vcledger.sources.pipeline`.
+Owns opening, gzip and zstd, told by their first bytes, and byte order marks. Must not know what the bytes mean. Called
+by `vcledger.sources.pipeline`.
 
 Memory stays small whatever the size of the input: what goes into a decompressor is cut into pieces of PIECE bytes.
 """

@@ -223,7 +223,8 @@ class ValueScanner:
                 return self._give_up(too_long(len(self.buffer), self.limit))
             self._dropped += end
             self._drop(end)
-            self._mark = 0
+            end = 0
+        self._mark = end  # up to here there is no bracket: not to be looked through again
         return False
 
     def _give_up(self, reason: str) -> bool:

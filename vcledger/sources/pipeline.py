@@ -266,7 +266,7 @@ class Import:
         return self._ahead(items) if two_passes and source.format in SECOND_HAND else items
 
     def _without_marker(self, items: Iterator[Item], watched: bool) -> Iterator[Item]:
-        """A dump's own marker only where the dump is news: a recording beside it, or before it, has marked the moment."""
+        """A dump's own marker only where the dump is news: a recording beside or before it has marked the moment."""
         mark = self.ledger.store.high_water(self.cluster)
         for item in items:
             if type(item) is NewEvent and (watched or (mark is not None and item.observed_at <= mark)):

@@ -14,6 +14,7 @@ from itertools import chain
 
 import msgspec
 
+from vcledger.errors import BadTime
 from vcledger.sources import dump, yamldocs
 from vcledger.sources.audit import AuditLog, in_order
 from vcledger.sources.compress import CutOff
@@ -125,7 +126,7 @@ class Reader:
                         if item is not None:
                             yield item
                             continue
-                    except (Unusable, Unwanted, ValueError):
+                    except (Unusable, Unwanted, BadTime):
                         pass  # the long way finds out again, and says so
                 if not line or line.isspace():
                     before -= 1

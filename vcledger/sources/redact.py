@@ -193,8 +193,8 @@ class Cleaner:
         return data
 
     def _without_env(self, data: bytes, raw: Raw) -> bytes:
-        """The object with a container's variables redacted. Several containers may have the very same ones. (The search
-        is for the short key: bytes.find first works out a table for a long needle, which takes longer than the rest.)"""
+        """The object with a container's variables redacted. Several containers may have the very same ones. (What is
+        searched for is the short key: for a long needle bytes.find works out a table first, which takes longer.)"""
         old, new = self._env.redacted(raw)
         if new == old:
             return data

@@ -116,8 +116,8 @@ def test_a_list_in_a_later_file_knows_what_the_ledger_has(tmp_path: Path) -> Non
 
 
 def test_the_two_gaps_of_recording_07(tmp_path: Path) -> None:
-    """notes.md: the API server is killed; later the recorder stops, and meanwhile two jobs and nine pods go, node n7 and
-    job same-name are made again."""
+    """notes.md: the API server is killed; later the recorder stops, and meanwhile two jobs and nine pods go, node n7
+    and job same-name are made again."""
     report = imported(tmp_path, recording("07") / "watch.jsonl.zst")
     first, second = [gap for gap in report.gaps if gap.kind == "Pod"]
     assert (first.added, first.modified, first.deleted) == (0, 0, 0)
