@@ -457,6 +457,23 @@ def _not_found(question: _Question) -> str:
     if later is not None:
         when = format_time(later.observed_at)
         return f"{text}: {later.kind} {question.key} is first seen at position {later.position} ({when})"
+    before = next(
+        question.ledger.store.read(
+            to=question.position,
+            cluster=question.cluster,
+            kinds=("VolcanoJob", "PodGroup"),
+            namespace=question.namespace,
+            name=question.name,
+            types=codec.OBJECT_TYPES,
+            reverse=True,
+            limit=1,
+            batch=EVENTS_READ_AT_ONCE,
+        ),
+        None,
+    )
+    if before is not None and before.gone:
+        when = format_time(before.observed_at)
+        return f"{text}: {before.kind} {question.key} was deleted at position {before.position} ({when})"
     near = near_names(question.cache, question.namespace, question.name)
     return f"{text}: did you mean {', '.join(near)}?" if near else text
 

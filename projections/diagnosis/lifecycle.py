@@ -13,6 +13,10 @@ ATTEMPT_WORDS = ("failed to bind to node", "execute preBind for pod")
 """How the scheduler's FailedScheduling events about a bind begin."""
 
 
+JOB_ENDS = ("Completed", "Completing", "Failed", "Aborted", "Aborting", "Terminated", "Terminating")
+"""Phases of a Volcano Job that wants no more pods."""
+
+
 def own_evidence(case: Case, proves: str) -> list[Evidence]:
     """The pod's own last observation as proof."""
     return (
@@ -63,7 +67,9 @@ def gated(case: Case) -> Finding | None:
 
 
 def finished(case: Case) -> Finding | None:
-    """Succeeded or Failed."""
+    """Succeeded or Failed; of a job, at its end."""
+    if case.is_job:
+        return _job_finished(case)
     if case.pod is None or case.gone_at or case.pod.status.phase not in {"Succeeded", "Failed"}:
         return None
     phase, node = case.pod.status.phase, case.pod.spec.node_name
@@ -74,6 +80,21 @@ def finished(case: Case) -> Finding | None:
         causes=[f"it has {phase.lower()}{where}{why}"],
         summary=f"finished: {phase}{where}",
         evidence=own_evidence(case, f"phase {phase}"),
+    )
+
+
+def _job_finished(case: Case) -> Finding | None:
+    state = case.job.status.state if case.job is not None else None
+    if state is None or state.phase not in JOB_ENDS:
+        return None
+    why = f": {state.reason} {state.message}".rstrip() if state.reason or state.message else ""
+    return Finding(
+        verdict="finished",
+        causes=[f"the job is {state.phase}{why}"],
+        since=state.last_transition_time,
+        evidence=[
+            Evidence(position=case.job_position, what=f"Job {case.key} as last seen", proves=f"phase {state.phase}")
+        ],
     )
 
 

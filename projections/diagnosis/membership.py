@@ -10,7 +10,7 @@ from projections.diagnosis.amounts import add
 from projections.diagnosis.case import Case
 from projections.diagnosis.gang import READY, Trial
 from projections.diagnosis.model import Evidence, Finding, Said
-from projections.diagnosis.queues import Gate, enqueue_gates, queue_gate, share_gate
+from projections.diagnosis.queues import Gate, enqueue_gates, ghost_gate, queue_gate, share_gate
 from projections.diagnosis.reasons import scheduler_reasons
 from projections.diagnosis.views import GROUP_ANNOTATIONS, Amounts, TaskView
 from projections.diagnosis.words import counted, group_message, some, table_causes, table_message
@@ -221,7 +221,10 @@ def queue_share(case: Case) -> Finding | None:
         return None
     if group.pod_group.status.phase in {"", "Pending"}:
         return None
-    gate = share_gate(group.pod_group.spec.queue, _asked(case, task), case.cluster)
+    queue = group.pod_group.spec.queue
+    gate = share_gate(queue, _asked(case, task), case.cluster)
+    if gate is None and passed_over(case):
+        gate = ghost_gate(queue, case.cluster)
     if gate is None:
         return None
     finding = _gate_finding(case, gate, ["so the scheduler passes its pending pods over until the queue holds less"])
@@ -239,9 +242,16 @@ def queue_share(case: Case) -> Finding | None:
 def _asked(case: Case, task: TaskView) -> Amounts:
     """What the proportion plugin compares. Attachments that no CSINode reports count only where the scheduler has
     passed the group over without naming a node, as only then it can have asked for them (the default-queue trap)."""
+    return add(task.request, task.unreported) if passed_over(case) else task.request
+
+
+def passed_over(case: Case) -> bool:
+    """Whether the scheduler has written that the group waits, without naming any node: it has not tried its tasks."""
     refusals = case.said_of("condition", "Unschedulable", "NotEnoughResources")
-    passed_over = [one for one in refusals if "not ready" in one.message and "Origin reason" not in one.message]
-    return add(task.request, task.unreported) if passed_over else task.request
+    return any(
+        "pod group is" in one.message and "Origin reason" not in one.message and "Pipelined" not in one.message
+        for one in refusals
+    )
 
 
 def _passed_over(case: Case) -> str:

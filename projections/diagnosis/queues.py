@@ -193,3 +193,18 @@ def share_gate(name: str, request: Amounts, cluster: ClusterView) -> Gate | None
     beside = f" beside {', '.join(sorted(others))}" if others else ""
     text = f"queue {name} is at its share{beside} (proportion plugin, weight {view.queue.spec.weight}): {numbers}"
     return Gate("queue-overused", text)
+
+
+def ghost_gate(name: str, cluster: ClusterView) -> Gate | None:
+    """The queue's jobs ask for a resource of which the cluster has nothing, such as attachments of a CSI driver that no
+    CSINode reports: what it deserves can then never cover what it asks (the default-queue trap)."""
+    view = cluster.queues.get(name)
+    if view is None:
+        return None
+    have = cluster_total(cluster)
+    ghosts = sorted(key for key, amount in view.requested.items() if amount > 0 and have.get(key, 0.0) <= 0)
+    if not ghosts:
+        return None
+    numbers = "; ".join(f"{key}: its jobs ask {show(key, view.requested[key])}, the cluster has 0" for key in ghosts)
+    text = f"queue {name} asks for what no node has, so the proportion plugin counts it as overused: {numbers}"
+    return Gate("queue-overused", text)

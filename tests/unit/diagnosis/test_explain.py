@@ -282,3 +282,35 @@ def test_many_kinds_of_refusal_are_cut_but_counted() -> None:
     answer = explain(case(pod(**GROUPED), {"cpu": "40"}, cluster=cluster(nodes)))
     assert len(plain(lines(answer)).splitlines()) < 20
     assert len(answer.nodes) == 30
+
+
+def test_the_default_queue_trap() -> None:
+    """A job of the queue asks for attachments of a driver that no CSINode reports: everything in the queue waits, and
+    the scheduler says only that the pod group is not ready."""
+    body = obj("Queue", metadata={"name": "default", "uid": "q"}, spec={"weight": 1}, status={"state": "Open"})
+    ghost = "attachable-volumes-csi-ghost.example.com"
+    asked = {"cpu": 2000.0, "pods": 2.0, ghost: 1.0}
+    where = cluster([node("n1")], queues={"default": QueueView("default", body, {}, asked, {})})
+    passed = said(
+        "Unschedulable",
+        "pod group is not ready, 1 Pending, 1 minAvailable; Pending: 1 Unschedulable",
+        source="condition",
+        by="PodScheduled",
+        status="False",
+    )
+    answer = explain(case(pod(**GROUPED), cluster=where, said=[passed]))
+    assert answer.verdict == "queue-overused"
+    assert "queue default asks for what no node has" in answer.causes[0]
+    assert f"{ghost}: its jobs ask 1, the cluster has 0" in answer.causes[0]
+    assert explain(case(pod(**GROUPED), cluster=where)).verdict == "schedulable"
+
+
+def test_a_finished_job_misses_no_podgroup() -> None:
+    job = obj(
+        "VolcanoJob",
+        metadata={"name": "j", "namespace": "default", "uid": "j"},
+        spec={"queue": "default"},
+        status={"state": {"phase": "Completed", "lastTransitionTime": "2026-01-01T00:00:00Z"}},
+    )
+    asked = Case("default", "j", "j", 9, None, cluster([node("n1")]), kind="Job", job=job, job_position=8)
+    assert explain(asked).verdict == "finished"
