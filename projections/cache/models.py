@@ -45,7 +45,7 @@ applies_stale (074)
     An older resourceVersion of the same object is applied. Exact: a watch's MODIFIED below the held one is ignored.
 ignores_unbound (030, 117)
     An update without nodeName is ignored while the task is allocated, even one that ends or deletes the pod. Exact:
-    that one is applied.
+    that one is applied, and so is any while the task has no node to lose.
 
 Bugs of the bind flow (a bind error handler that is never called, Binding tasks dropped by a snapshot in map order,
 messages read as formats, an eviction that reports an error) are no state of this fold.

@@ -24,11 +24,12 @@ from projections.cache.tasks import new_task, pod_ref
 from projections.cache.volumes import ClaimMissing, claim_key, with_volumes
 from volcano.objects.core import Pod
 from volcano.objects.resource import Resource
-from volcano.objects.status import ALLOCATED_STATUSES, TERMINATED_STATUSES, TaskStatus, task_status
+from volcano.objects.status import ALLOCATED_STATUSES, TERMINATED_STATUSES, TaskStatus
 
 _TERMINATED = frozenset(int(status) for status in TERMINATED_STATUSES)
 _ALLOCATED = frozenset(int(status) for status in ALLOCATED_STATUSES)
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
+_MOVING = frozenset({_RELEASING, _PIPELINED}) | _TERMINATED
 _FLOAT_EXACT = 2.0**52
 """Below this, taking an amount off a float64 sum and putting it back changes nothing."""
 
@@ -200,7 +201,7 @@ def update_pod(cache: Cache, old: PodRef, pod: Pod, ref: PodRef) -> None:
         task = job.tasks.get(ref.uid) if job is not None else None
         if task is not None and task.status in _ALLOCATED:
             ends = ref.deleting or ref.phase in ("Succeeded", "Failed")
-            if cache.policy.ignores_unbound or not ends:
+            if cache.policy.ignores_unbound or (task.node_name and not ends):
                 return
     if refresh_task(cache, old, pod, ref):
         return
@@ -213,40 +214,52 @@ def _same(one: Resource, other: Resource) -> bool:
 
 
 def refresh_task(cache: Cache, old: PodRef, pod: Pod, ref: PodRef) -> bool:
-    """The outcome of delete and add at once, for the usual update: same pod, job, node and request. False where the
-    long way is needed, and then nothing was done."""
-    if old.uid != ref.uid or old.job != ref.job or old.node_name != ref.node_name or ref.claims or old.claims:
+    """The outcome of delete and add for an update of the same pod, job and request, without taking the request off the
+    sums that get it back. False where the long way is needed, and then nothing was done."""
+    if old.uid != ref.uid or old.job != ref.job or ref.claims or old.claims:
         return False
     job = cache.jobs.get(ref.job)
     task = job.tasks.get(ref.uid) if job is not None else None
-    if job is None or task is None or task.node_name != ref.node_name or not _same(task.resreq, ref.request):
-        return False
-    status = int(task_status(ref.phase, ref.deleting, ref.node_name))
-    if status in _TERMINATED or task.status in _TERMINATED or task.status in (_RELEASING, _PIPELINED):
+    if job is None or task is None or not _same(task.resreq, ref.request):
         return False
     if (job.pod_group is None and len(job.tasks) == 1) or not _plain(cache, job.total_request, ref.request):
         return False
-    if not ref.node_name:
-        if status in _ALLOCATED or task.status in _ALLOCATED:
-            return False
-        fresh = new_task(pod, ref)
-    else:
-        key = f"{ref.namespace}/{ref.name}"
-        node = cache.nodes.get(ref.node_name)
-        copy = node.tasks.get(key) if node is not None else None
-        if node is None or copy is None or copy.uid != ref.uid or copy.status != task.status:
-            return False
-        if not _plain_node(cache, node, ref.request) or copy.resreq is not task.resreq:
-            return False
-        fresh = new_task(pod, ref)
-        fresh.resreq = task.resreq
-        if status == _RELEASING and node.node is not None:
-            node.releasing.add(fresh.resreq)
-            cache.touched.nodes.setdefault(node.name, False)
-        node.tasks[key] = fresh.clone()
-        cache.touched.node_tasks[node.name, key] = None
+    fresh = new_task(pod, ref)
     fresh.resreq = task.resreq
+    key = f"{ref.namespace}/{ref.name}"
+    if not _stay(cache, task, fresh, key):
+        node = cache.nodes.get(task.node_name) if task.node_name else None
+        if node is not None:
+            if not _plain_node(cache, node, ref.request):
+                return False
+            node_remove(cache, node, key)
+        try:
+            place_task(cache, fresh)
+        except TaskRefused:
+            job_remove(cache, job, ref.uid)
+            return True
     _swap(cache, job, task, fresh)
+    return True
+
+
+def _stay(cache: Cache, task: TaskInfo, fresh: TaskInfo, key: str) -> bool:
+    """Replace the node's copy where the task stays on its node and in the columns it counts in; it may also begin to be
+    released, or be on no node before and after. False: nothing was done."""
+    if task.node_name != fresh.node_name or task.status in _MOVING or fresh.status in _TERMINATED:
+        return False
+    if not fresh.node_name:
+        return True
+    node = cache.nodes.get(fresh.node_name)
+    copy = node.tasks.get(key) if node is not None else None
+    if node is None or copy is None or copy.uid != fresh.uid or copy.status != task.status:
+        return False
+    if copy.resreq is not task.resreq or not _plain_node(cache, node, fresh.resreq):
+        return False
+    if fresh.status == _RELEASING and node.node is not None:
+        node.releasing.add(fresh.resreq)
+        cache.touched.nodes.setdefault(node.name, False)
+    node.tasks[key] = fresh.clone()
+    cache.touched.node_tasks[node.name, key] = None
     return True
 
 
