@@ -15,7 +15,7 @@ from volcano.events.base import DomainEvent, Recorded
 from volcano.events.binding import BindFailed, BindRequested, BindSucceeded
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
 from volcano.objects.core import Event, PersistentVolumeClaim, Pod
-from volcano.objects.scheduling import PodGroup
+from volcano.objects.scheduling import PodGroup, VolcanoJob
 
 KNOWN = ("recorded", "inferred", "recomputed")
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -167,6 +167,16 @@ def tell_claim(old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) ->
     return lines
 
 
+def tell_job(old: VolcanoJob | None, new: VolcanoJob) -> list[str]:
+    """What changed of a Volcano Job: its phase."""
+    lines = [f"created for queue {new.spec.queue or '(none)'}"] if old is None else []
+    before = old.status.state.phase if old is not None and old.status.state is not None else ""
+    state = new.status.state
+    if state is not None and state.phase and state.phase != before:
+        lines.append(f"phase {state.phase}" + (f" ({state.reason})" if state.reason else ""))
+    return lines
+
+
 def tell_event(old: Event | None, new: Event) -> list[str]:
     """An Event, once each time it is seen."""
     source = new.source or new.deprecated_source
@@ -177,6 +187,7 @@ def tell_event(old: Event | None, new: Event) -> list[str]:
 TELLERS: dict[type, Callable[[Any, Any], list[str]]] = {
     Pod: tell_pod,
     PodGroup: tell_group,
+    VolcanoJob: tell_job,
     PersistentVolumeClaim: tell_claim,
     Event: tell_event,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from projections.diagnosis.amounts import add
 from projections.diagnosis.case import Case
 from projections.diagnosis.gang import READY, Trial
+from projections.diagnosis.lifecycle import finished
 from projections.diagnosis.model import Evidence, Finding, Said
 from projections.diagnosis.queues import Gate, enqueue_gates, ghost_gate, queue_gate, share_gate
 from projections.diagnosis.reasons import scheduler_reasons
@@ -88,6 +89,8 @@ def was_tried(case: Case) -> bool:
 
 def _job_without_group(case: Case) -> Finding | None:
     if case.group is not None and case.group.pod_group is not None:
+        return None
+    if finished(case) is not None:
         return None
     queue = case.job.spec.queue if case.job is not None else ""
     gate = queue_gate(queue, case.cluster) if queue else None

@@ -17,7 +17,7 @@ VERDICTS: dict[str, str] = {
     "not-found": "the log has no such pod or job at that position",
     "not-this-scheduler": "the pod is another scheduler's",
     "gated": "the pod has scheduling gates",
-    "finished": "the pod has succeeded or failed",
+    "finished": "the pod has succeeded or failed, or the job has ended",
     "deleted": "the pod is gone",
     "terminating": "the pod is being deleted, and was never placed",
     "scheduled": "the pod has a node",
