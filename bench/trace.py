@@ -22,12 +22,14 @@ SHAPES = (("2", "4Gi", ""), ("4", "16Gi", ""), ("8", "32Gi", "1"), ("16", "64Gi"
 
 
 class Trace(NamedTuple):
-    """What was asked for: `events` pod events over `nodes` nodes, at most `live` pods at once, drawn from `seed`."""
+    """What was asked for: `events` pod events over `nodes` nodes, at most `live` pods at once, drawn from `seed`;
+    `ending` False: every pod is added, bound, started and stays."""
 
     events: int
     nodes: int = 1500
     live: int = 10_000
     seed: int = 1
+    ending: bool = True
 
 
 def dumps(value: Any) -> str:
@@ -349,13 +351,19 @@ def pod_lines(trace: Trace, writer: Writer) -> Iterator[bytes]:
             yield writer.line("podgroups.scheduling.volcano.sh", "ADDED", gang.podgroup("Inqueue"))
             for index in range(gang.size):
                 serial += 1
-                heapq.heappush(waiting, (writer.now + 0.01 + index * 0.001, serial, 0, PodTemplate(writer, gang, index)))
+                heapq.heappush(
+                    waiting, (writer.now + 0.01 + index * 0.001, serial, 0, PodTemplate(writer, gang, index))
+                )
             live += gang.size
             writer.now += 0.05
+        if not waiting:
+            return
         when, order, step, pod = heapq.heappop(waiting)
         writer.now = max(writer.now, when)
-        yield pod_line(writer, pod, STEPS[step])
+        yield pod_line(writer, pod, STEPS[step], trace.nodes)
         written += 1
+        if not trace.ending and STEPS[step] == "start":
+            continue
         if step + 1 < len(STEPS):
             delay = (0.5, 1.5, 0, 1.0)[step] if step != 2 else rng.uniform(20, 900)
             heapq.heappush(waiting, (writer.now + delay + rng.random(), order, step + 1, pod))
@@ -365,12 +373,12 @@ def pod_lines(trace: Trace, writer: Writer) -> Iterator[bytes]:
             return
 
 
-def pod_line(writer: Writer, pod: PodTemplate, step: str) -> bytes:
+def pod_line(writer: Writer, pod: PodTemplate, step: str, nodes: int) -> bytes:
     """The watch line of one step of a pod's life."""
     if step == "ADDED":
         return writer.line("pods", "ADDED", pod.body("Pending"))
     if step == "bind":
-        pod.node, pod.scheduled = f"node-{writer.rng.randrange(1500):05d}", stamp(writer.now)
+        pod.node, pod.scheduled = f"node-{writer.rng.randrange(nodes):05d}", stamp(writer.now)
         return writer.line("pods", "MODIFIED", pod.body("Pending"))
     if step == "start":
         pod.started, pod.ip = stamp(writer.now), f"10.{pod.index % 250}.{writer.rng.randrange(250)}.9"

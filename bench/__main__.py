@@ -1,0 +1,229 @@
+"""`python -m bench [--events N]`: one run, ratios, and the table in docs/benchmarks.md.
+
+Owns the order of the measurements and the table. Called by `make bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+
+from bench import baselines, ours
+from bench.trace import Trace, lines
+
+SEED = 20260301
+AS_OF_SAMPLES, WHY_SAMPLES = 60, 40
+DOCS = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+
+class Row(NamedTuple):
+    """A line of the table: what, ours, the piece it is compared with, the figure, the target, and whether it is met."""
+
+    what: str
+    ours: str
+    compared: str
+    figure: str
+    target: str
+    met: bool
+
+
+def write_trace(path: Path, trace: Trace) -> tuple[int, int]:
+    """Writes the trace; gives the number of lines and bytes."""
+    count = size = 0
+    with path.open("wb") as file:
+        for line in lines(trace):
+            count += 1
+            size += file.write(line)
+    return count, size
+
+
+def say(text: str) -> None:
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)
+
+
+def ratio_row(what: str, ours_rate: float, name: str, rate: float, target: float) -> Row:
+    ratio = ours_rate / rate
+    return Row(what, f"{ours_rate:,.0f}/s", f"{name} {rate:,.0f}/s", f"{ratio:.2f}", f">= {target:g}", ratio >= target)
+
+
+def import_rows(file: Path, count: int, folder: Path) -> tuple[list[Row], ours.Imported]:
+    """Import to SQLite against plain sqlite3 and the eventsourcing library; size on disk."""
+    say("raw sqlite3 inserts")
+    raw = count / baselines.sqlite_insert(file, folder)
+    say("eventsourcing library")
+    library = count / baselines.eventsourcing_insert(file, folder)
+    say("ours: import to SQLite")
+    plain = ours.import_lines(file, str(folder / "plain.db"), snapshots=False)
+    say("ours: import to SQLite with snapshots")
+    full = ours.import_lines(file, str(folder / "ledger.db"), snapshots=True)
+    rows = [
+        ratio_row("import to SQLite, durable", count / plain.seconds, "raw sqlite3 inserts", raw, 0.5),
+        ratio_row("the same", count / plain.seconds, "`eventsourcing` library", library, 3),
+        ratio_row("import, durable, snapshots made beside it", count / full.seconds, "raw sqlite3 inserts", raw, 0.5),
+        ratio_row(
+            "import until the last snapshot stands",
+            count / full.seconds_with_snapshots,
+            "raw sqlite3 inserts",
+            raw,
+            0.5,
+        ),
+    ]
+    return rows, full
+
+
+def postgres_row(file: Path, count: int) -> Row:
+    """Import to PostgreSQL against raw COPY of the JSON into the same server."""
+    from tests.postgres import database_url, running_server
+
+    with running_server() as server:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE raw")
+            connection.execute("CREATE DATABASE ours")
+        say("raw COPY to PostgreSQL")
+        raw = count / baselines.postgres_copy(file, database_url(server, "raw"))
+        say("ours: import to PostgreSQL")
+        done = ours.import_lines(file, database_url(server, "ours"), snapshots=False)
+    return ratio_row("import to PostgreSQL", count / done.seconds, "raw COPY of the JSON", raw, 1)
+
+
+def size_row(json_bytes: int, count: int, imported: ours.Imported) -> Row:
+    ratio = json_bytes / imported.bytes
+    return Row(
+        "bytes on disk, indexes and snapshots and all",
+        f"{imported.bytes / count:,.0f} B an event",
+        f"JSON {json_bytes / count:,.0f} B",
+        f"1/{ratio:.1f}",
+        "<= 1/12",
+        ratio >= 12,
+    )
+
+
+def rebuild_row(db: str) -> Row:
+    """Rebuild of the whole cache against msgspec decoding alone of the same bytes into the same structs."""
+    say("msgspec decoding alone")
+    stored = ours.objects(db)
+    alone = len(stored) / baselines.decode_alone(stored)
+    del stored
+    say("ours: rebuild")
+    seconds, events = ours.rebuild(db)
+    return ratio_row("rebuild of the cache from the ledger", events / seconds, "msgspec alone", alone, 0.15)
+
+
+def latency_rows(db: str) -> list[Row]:
+    say("ours: state at past positions")
+    states = ours.as_of(db, AS_OF_SAMPLES, SEED)
+    say("ours: why at past positions")
+    whys = ours.why_at(db, WHY_SAMPLES, SEED)
+    return [
+        latency_row("state at any past position, p95", states, 0.25),
+        latency_row("`why` at a past time, p95", whys, 0.5),
+    ]
+
+
+def latency_row(what: str, seconds: list[float], target: float) -> Row:
+    p50, p95 = ours.quantile(seconds, 0.5), ours.quantile(seconds, 0.95)
+    return Row(
+        what,
+        f"p50 {p50 * 1e3:.0f} ms",
+        f"{len(seconds)} positions",
+        f"{p95 * 1e3:.0f} ms",
+        f"< {target * 1e3:.0f} ms",
+        p95 < target,
+    )
+
+
+def memory_row(folder: Path) -> Row:
+    """The peak of a process that imports and rebuilds a trace with 100,000 live pods."""
+    say("ours: memory at 100,000 live pods")
+    file = folder / "live.jsonl"
+    write_trace(file, Trace(events=300_000, nodes=5000, live=100_000, seed=SEED, ending=False))
+    used = ours.memory(file)
+    file.unlink()
+    return Row(
+        "memory at 100,000 live pods", f"{used / 1e9:.2f} GB", "", f"{used / 1e9:.2f} GB", "< 1.5 GB", used < 1.5e9
+    )
+
+
+def machine() -> str:
+    """CPU, cores, Python: what the figures depend on."""
+    model = next(
+        (line.partition(":")[2].strip() for line in read_lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.processor() or "unknown processor",
+    )
+    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
+
+
+def read_lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def table(rows: list[Row]) -> str:
+    head = "| what | ours | compared with | figure | target | met |\n|---|---|---|---|---|---|\n"
+    return head + "".join(
+        f"| {row.what} | {row.ours} | {row.compared} | **{row.figure}** | {row.target} "
+        f"| {'yes' if row.met else 'no'} |\n"
+        for row in rows
+    )
+
+
+def section(rows: list[Row], events: int, seconds: float) -> str:
+    return (
+        f"## {events:,} pod events\n\n{datetime.now(UTC):%Y-%m-%d}, {machine()}. Seed {SEED}. "
+        f"`make bench EVENTS={events}` took {seconds:.0f} s.\n\n{table(rows)}"
+    )
+
+
+def write_docs(text: str, events: int) -> None:
+    """Puts the run's section into docs/benchmarks.md, in place of an earlier one for the same number of events."""
+    intro = DOCS.read_text(encoding="utf-8") if DOCS.exists() else "# Benchmarks\n"
+    parts = intro.split("\n## ")
+    title = f"{events:,} pod events"
+    kept = [part for part in parts[1:] if not part.startswith(title)]
+    DOCS.write_text("\n## ".join([parts[0].rstrip("\n") + "\n", *kept, text.removeprefix("## ")]), encoding="utf-8")
+
+
+def run(events: int, folder: Path, only: Callable[[str], bool]) -> list[Row]:
+    file = folder / "trace.jsonl"
+    say(f"seed {SEED}: writing {events:,} pod events")
+    count, size = write_trace(file, Trace(events=events, seed=SEED))
+    rows, imported = import_rows(file, count, folder)
+    rows.append(size_row(size, count, imported))
+    if only("postgres"):
+        rows.append(postgres_row(file, count))
+    db = str(folder / "ledger.db")
+    rows.append(rebuild_row(db))
+    rows += latency_rows(db)
+    if only("memory"):
+        rows.append(memory_row(folder))
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Speed and size as ratios of one run.")
+    parser.add_argument("--events", type=int, default=100_000, help="pod events in the generated trace")
+    parser.add_argument("--skip", action="append", default=[], choices=["postgres", "memory"])
+    parser.add_argument("--no-docs", action="store_true", help="print the table only")
+    asked = parser.parse_args()
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="vcledger-bench-") as folder:
+        rows = run(asked.events, Path(folder), lambda part: part not in asked.skip)
+    text = section(rows, asked.events, time.perf_counter() - start)
+    print("\n" + text)
+    if not asked.no_docs:
+        write_docs(text, asked.events)
+    return 0 if all(row.met for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
