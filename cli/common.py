@@ -246,7 +246,8 @@ def guarded(run: Callable[[], Any]) -> int:
     is what the option parser makes of `typer.Exit` when it is told not to end the process."""
     try:
         returned = run()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the caller closed it
+            sys.stdout.flush()
     except BaseException as error:
         code = code_of(error)
     else:
@@ -274,7 +275,7 @@ def silence_stdout() -> None:
     """Points stdout at nothing, so that the interpreter's last flush does not complain of the closed pipe."""
     try:
         number = sys.stdout.fileno()
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):
         return
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, number)

@@ -126,6 +126,11 @@ def change_rows(found: Sequence[Change], *, present: tuple[str, str]) -> list[tu
     return rows
 
 
-def count(items: Sequence[object], word: str, plural: str = "") -> str:
+def count(items: Sequence[object], word: str, several: str = "") -> str:
     """'1 task', '2 tasks'."""
-    return f"{len(items)} {word if len(items) == 1 else plural or word + 's'}"
+    return plural(len(items), word, several)
+
+
+def plural(number: int, word: str, several: str = "") -> str:
+    """A number with its word."""
+    return f"{number} {word if number == 1 else several or word + 's'}"

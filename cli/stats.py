@@ -53,7 +53,7 @@ def report(found: Statistics) -> None:
         (
             "payloads",
             f"{render.size(store.payload_size)} stored in {render.size(store.payload_stored)}, "
-            f"1/{found.compression:.1f} with {store.dictionaries} dictionaries",
+            f"1/{found.compression:.1f} with {render.plural(store.dictionaries, 'dictionary', 'dictionaries')}",
         ),
     ]
     for name, value in lines:

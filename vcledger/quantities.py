@@ -73,8 +73,8 @@ def add(table: Table, kind: str, key: str, quantities: Quantities, label: str = 
 def of_cache(cache: Cache, *, settled: bool = False) -> Table:
     """All quantities of a cache: those of its state, and the volumes and claims that the state's JSON leaves out.
     `settled`: what the scheduler's next snapshot makes of it. It writes each job's priority back (fact 20), and leaves
-    jobs without PodGroup out (fact 19): what such a job still has of an old PodGroup is not told, nor one without tasks,
-    which only waits to be cleaned up (fact 18)."""
+    jobs without PodGroup out (fact 19): what such a job still has of an old PodGroup is not told, nor a job without
+    tasks, which only waits to be cleaned up (fact 18)."""
     table = of_state(state_json(cache))
     if settled:
         for key, job in cache.jobs.items():

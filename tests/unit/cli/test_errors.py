@@ -219,6 +219,21 @@ def test_names_that_the_terminal_cannot_show_do_not_end_it(unschedulable: Path) 
     assert rb"\u2192" in done.stdout
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_behind_stdout_is_one_line(unschedulable: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "cli.main", "state", "--db", str(unschedulable)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: No space left on device\n"
+
+
+def test_a_closed_stdout_is_no_error(unschedulable: Path) -> None:
+    command = f"exec '{sys.executable}' -m cli.main get nodes --db '{unschedulable}' >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_read_only_folder_is_said_so(unschedulable: Path, tmp_path: Path) -> None:
     folder = tmp_path / "locked"
