@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.data import GOLDEN
+from tests.unit.cli.conftest import Call
 from vcledger.conformance_files import FAILED, NOT_YET, PASSED, NotConformanceInput, check, files
 
 EVENTS_ONLY = GOLDEN / "vectors" / "041-overcommit-running.json"
@@ -121,3 +122,27 @@ def test_what_is_neither_is_refused(tmp_path: Path) -> None:
         files([tmp_path / "README.md"])
     with pytest.raises(NotConformanceInput, match=r"no vectors"):
         files([tmp_path])
+
+
+def test_the_command_counts_and_ends_with_the_counts(call: Call, tmp_path: Path) -> None:
+    good = written(tmp_path, vector(), "good.json")
+    waits = scenario(tmp_path, '{"type": "CONTROL", "object": {"advance": 1}}')
+    result = call("conformance", str(good), str(waits))
+    assert (result.exit_code, result.stdout) == (0, "1 cannot be run yet\n1 passed, 0 failed\n")
+    bad = written(tmp_path, changed(extra=1), "bad.json")
+    result = call("conformance", str(good), str(bad))
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"{bad}: failed")
+    assert "unknown key 'extra'" in result.stdout
+    assert result.stdout.endswith("\n1 passed, 1 failed\n")
+    assert f"{good}: passed" in call("conformance", "-v", str(good)).stdout
+
+
+def test_the_command_on_all_vectors_fails_none(call: Call) -> None:
+    result = call("conformance", str(GOLDEN / "vectors"), str(GOLDEN / "vectors-1.11"))
+    assert result.exit_code == 0, result.stdout
+    *_, waiting, last = result.stdout.splitlines()
+    passed, waits = int(last.split()[0]), int(waiting.split()[0])
+    assert last == f"{passed} passed, 0 failed"
+    assert passed + waits == 158
+    assert passed >= 61
