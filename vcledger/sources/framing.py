@@ -133,8 +133,8 @@ class ValueScanner:
                 return
             if stray.end() == len(self.buffer) < self.limit and not final:
                 return
+            text = bytes(stray[1])  # now: the match looks into the buffer, which is about to move
             self._drop(stray.start(1))
-            text = bytes(stray[1])
             if text.strip() not in (b",", b"\xef\xbb\xbf", b"\x1e"):
                 self.complain(self.line, "not JSON", text)
             self._drop(len(text))

@@ -161,7 +161,7 @@ class Sink:
         kind = begun.kind
         if kind in self._lists:
             self._end_list(kind)
-        if begun.observed_at < self.start and not self._goes_on(begun):
+        if begun.observed_at <= self.start and self._overtaken(begun):
             # From before what the ledger has got to: its items are late, and what is missing in it was either worked
             # out when it was first imported, or must not rewrite what has been known since.
             self._watches.resumed(kind)
@@ -181,10 +181,15 @@ class Sink:
         event = WatchFailed(resource=begun.resource, message=message)
         self._add(said(self.cluster, begun.kind, event, self._now, _cut_key(begun)))
 
-    def _goes_on(self, begun: ListBegun) -> bool:
-        """Whether the last that the ledger has of the kind is that this very list was cut off."""
-        newest = self.store.read(cluster=self.cluster, kinds=begun.kind, late=False, reverse=True, limit=1)
-        return any(one.resource_version == _cut_key(begun) for one in newest)
+    def _overtaken(self, begun: ListBegun) -> bool:
+        """Whether the ledger has got past the list, or, when it stands at its very moment, has it already. A list of
+        which the ledger has last that it was cut off goes on."""
+        filters = {"cluster": self.cluster, "kinds": begun.kind, "late": False, "reverse": True}
+        if begun.observed_at == self.start:
+            same_time = self.store.read(types="ListCompleted", observed_from=self.start, **filters)
+            return any(one.resource_version == begun.key for one in same_time)
+        newest = self.store.read(limit=1, **filters)
+        return all(one.resource_version != _cut_key(begun) for one in newest)
 
     def _list_item(self, item: ListItem) -> None:
         event = item.event
