@@ -4,8 +4,8 @@ Owns the reading and the strict check of keys: an unknown one is an error with i
 know the terminal. Called by `cli.conformance`.
 
 Formats: data/vectors README (one JSON object, with `steps`), data/reports README (JSON lines of `type` and `object`,
-and beside FILE.jsonl a FILE.expect.json). Vectors run by `vcledger.conformance`; a vector with steps that need the bind
-flow, and every scenario, is counted as not to be run yet.
+and beside FILE.jsonl a FILE.expect.json). Vectors are run by `vcledger.conformance`; every scenario, and a vector with
+an action that is not implemented, is counted as not to be run yet.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _run(path: Path, vector: Mapping[str, Any], model: str | None) -> Outcome:
         return Outcome(path, FAILED, checked, len(result.steps), tuple(lines))
     first = next((step for step in result.steps if step.outcome == NOT_RUN), None)
     if first is not None and "stopped_by_panic_at_step" not in vector:
-        lines = [f"from step {first.step} on ({first.what}) it needs the bind flow"]
+        lines = [f"from step {first.step} on ({first.what}) it needs what this version cannot do"]
         return Outcome(path, NOT_YET, checked, len(result.steps), tuple(lines))
     return Outcome(path, PASSED, checked, len(result.steps))
 

@@ -141,8 +141,4 @@ def test_the_command_counts_and_ends_with_the_counts(call: Call, tmp_path: Path)
 def test_the_command_on_all_vectors_fails_none(call: Call) -> None:
     result = call("conformance", str(GOLDEN / "vectors"), str(GOLDEN / "vectors-1.11"))
     assert result.exit_code == 0, result.stdout
-    *_, waiting, last = result.stdout.splitlines()
-    passed, waits = int(last.split()[0]), int(waiting.split()[0])
-    assert last == f"{passed} passed, 0 failed"
-    assert passed + waits == 158
-    assert passed >= 61
+    assert result.stdout == "158 passed, 0 failed\n"
