@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from projections.cache.state import (
@@ -276,21 +277,60 @@ class _Sums:
         self.elastic: Amounts = {}
 
     def add(self, job: JobInfo) -> None:
-        self.allocated.add(job.allocated)
-        self.requested.add(job.allocated)
+        held = job.allocated
+        self.allocated.add(held)
+        self.requested.add(held)
         for task in job.tasks_by_status.get(_PENDING, {}).values():
             self.requested.add(task.resreq)
-        least = min_resources(job)
-        _grow(self.inqueue, _inqueue(job, least))
-        for name, amount in _quick(job.allocated).items():
-            above = amount - least.get(name, 0.0)
-            if above > 0:
-                self.elastic[name] = self.elastic.get(name, 0.0) + above
+        least = _least(job)
+        if least is None:
+            _grow(self.elastic, _quick(held))
+            return
+        admitted = _admitted(job)
+        if admitted is Admitted.WHOLLY:
+            _grow(self.inqueue, _quick(least))
+        elif admitted is Admitted.FOR_THE_REST:
+            _grow_above(self.inqueue, least, held)
+        _grow_above(self.elastic, held, least)
 
 
-def _grow(total_of: Amounts, more: Amounts) -> None:
+class Admitted(Enum):
+    """What a job in a queue has reserved there: nothing, its whole minimum (Inqueue), or what it lacks of it
+    (Running)."""
+
+    NOT = 0
+    WHOLLY = 1
+    FOR_THE_REST = 2
+
+
+def _admitted(job: JobInfo) -> Admitted:
+    phase = job.pod_group.status.phase if job.pod_group is not None else ""
+    if phase == "Inqueue":
+        return Admitted.WHOLLY
+    if phase != "Running":
+        return Admitted.NOT
+    allocated = sum(len(job.tasks_by_status.get(int(status), ())) for status in ALLOCATED_STATUSES)
+    return Admitted.FOR_THE_REST if allocated >= job.min_available else Admitted.NOT
+
+
+def _grow(sums: Amounts, more: Amounts) -> None:
     for name, amount in more.items():
-        total_of[name] = total_of.get(name, 0.0) + amount
+        if amount:
+            sums[name] = sums.get(name, 0.0) + amount
+
+
+def _grow_above(sums: Amounts, left: Resource, right: Resource) -> None:
+    """Adds what of `left` is above `right`, resource by resource."""
+    if left.milli_cpu > right.milli_cpu:
+        sums["cpu"] = sums.get("cpu", 0.0) + left.milli_cpu - right.milli_cpu
+    if left.memory > right.memory:
+        sums["memory"] = sums.get("memory", 0.0) + left.memory - right.memory
+    if left.scalars:
+        others = right.scalars or {}
+        for name, amount in left.scalars.items():
+            above = amount - others.get(name, 0.0)
+            if above > 0:
+                sums[name] = sums.get(name, 0.0) + above
 
 
 def queue_views(cache: Cache) -> dict[str, QueueView]:
@@ -315,21 +355,13 @@ def queue_views(cache: Cache) -> dict[str, QueueView]:
     return views
 
 
-def min_resources(job: JobInfo) -> Amounts:
-    """The PodGroup's minResources."""
+def _least(job: JobInfo) -> Resource | None:
+    """The PodGroup's minResources; None when it states none."""
     stated = job.pod_group.spec.min_resources if job.pod_group is not None else None
-    return _present(new_resource(stated)) if stated else {}
+    return new_resource(stated) if stated else None
 
 
-def _inqueue(job: JobInfo, least: Amounts) -> Amounts:
-    """What an admitted job may still take: all of its minimum while Inqueue, what it lacks of it once Running."""
-    phase = job.pod_group.status.phase if job.pod_group is not None else ""
-    if phase == "Inqueue":
-        return least
-    if phase != "Running" or not least:
-        return {}
-    allocated = sum(len(job.tasks_by_status.get(int(status), ())) for status in ALLOCATED_STATUSES)
-    if allocated < job.min_available:
-        return {}
-    held = _quick(job.allocated)
-    return {name: amount - held.get(name, 0.0) for name, amount in least.items() if amount > held.get(name, 0.0)}
+def min_resources(job: JobInfo) -> Amounts:
+    """The PodGroup's minResources as amounts."""
+    least = _least(job)
+    return _present(least) if least is not None else {}

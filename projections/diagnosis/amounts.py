@@ -7,6 +7,7 @@ the predicates and by the queue checks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from projections.diagnosis.views import Amounts
 
@@ -68,6 +69,7 @@ def total(parts: Iterable[Mapping[str, float]]) -> Amounts:
     return result
 
 
+@lru_cache(maxsize=16_384)
 def show(name: str, amount: float) -> str:
     """An amount as people write it: cpu in cores (`6`, `500m`), memory in the largest binary unit that leaves few
     digits (`200Gi`), others as counts."""

@@ -28,12 +28,12 @@ class Gate(NamedTuple):
 
 def cluster_total(cluster: ClusterView) -> Amounts:
     """All that the nodes of the scheduler's snapshot have."""
-    return total(node.allocatable for node in cluster.schedulable_nodes())
+    return cluster.allocatable()
 
 
 def cluster_used(cluster: ClusterView) -> Amounts:
     """All that is taken on them."""
-    return total(subtract(node.allocatable, node.idle) for node in cluster.schedulable_nodes())
+    return subtract(cluster.allocatable(), cluster.idle())
 
 
 def queue_gate(name: str, cluster: ClusterView) -> Gate | None:

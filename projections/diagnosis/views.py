@@ -9,7 +9,7 @@ Amounts are in the scheduler's own units (Volcano api.Resource): cpu in milli-co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -181,6 +181,24 @@ class ClusterView:
     queue_objects: Mapping[str, Queue] | None = None
     positions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     ignores_conditions: bool = True
+    _sums: dict[str, Amounts] = field(default_factory=dict)
+
+    def allocatable(self) -> Amounts:
+        """All that the nodes of the scheduler's snapshot have; added up once."""
+        return self._sum("allocatable", lambda node: node.allocatable)
+
+    def idle(self) -> Amounts:
+        """All that is idle on them."""
+        return self._sum("idle", lambda node: node.idle)
+
+    def _sum(self, name: str, part: Callable[[NodeView], Amounts]) -> Amounts:
+        if name not in self._sums:
+            added: Amounts = {}
+            for node in self.schedulable_nodes():
+                for resource, amount in part(node).items():
+                    added[resource] = added.get(resource, 0.0) + amount
+            self._sums[name] = added
+        return self._sums[name]
 
     def schedulable_nodes(self) -> list[NodeView]:
         return [node for node in self.nodes if node.schedulable]
