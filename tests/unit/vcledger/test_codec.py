@@ -88,16 +88,14 @@ def test_no_version() -> None:
     assert codec.resource_version_key("") is None
 
 
-@pytest.mark.parametrize("event", [e for e in CATALOG.values() if not e.carries_object], ids=lambda event: event.name)
-def test_every_domain_event_comes_back_from_the_log(event: object, store: EventStore) -> None:
-    assert isinstance(event, tuple)
-    made = samples.full(event)  # type: ignore[arg-type]
+def test_every_domain_event_comes_back_from_the_log(store: EventStore) -> None:
     subject = Subject("Pod", "ns", "p", "u")
-    store.append([codec.domain("c", subject, made, 12, causation=None, cycle=4)])
-    (back,) = map(codec.recorded, store.read())
-    assert back.event == made
-    assert back.subject == subject
-    assert (back.observed_at, back.known, back.cycle, back.causation) == (12, RECOMPUTED, 4, None)
+    made = [samples.full(event) for event in CATALOG.values() if not event.carries_object]
+    store.append([codec.domain("c", subject, event, 12, cycle=4) for event in made])
+    back = [codec.recorded(stored) for stored in store.read()]
+    assert [one.event for one in back] == made
+    assert {one.subject for one in back} == {subject}
+    assert {(one.observed_at, one.known, one.cycle, one.causation) for one in back} == {(12, RECOMPUTED, 4, None)}
 
 
 def test_both_ways_of_reading_give_the_same(store: EventStore) -> None:
