@@ -88,16 +88,17 @@ def _check_maps(maps: Iterable[ResourceMap | None]) -> None:
 def _check_pod(part: Any) -> None:
     """`_check_maps(_container_maps(part.spec))` without its generators: pods are nearly all there is."""
     spec, good = part.spec, _good
-    for group in (spec.containers, spec.init_containers):
-        if group:
-            for container in group:
-                resources = container.resources
-                if resources is not None:
-                    for amounts in (resources.requests, resources.limits):
-                        if amounts and not good.issuperset(amounts.values()):
-                            _check_maps((amounts,))
-    if spec.overhead:
-        _check_maps((spec.overhead,))
+    for container in spec.containers or ():
+        resources = container.resources
+        if resources is not None:
+            amounts = resources.requests
+            if amounts and not good.issuperset(amounts.values()):
+                _check_maps((amounts,))
+            amounts = resources.limits
+            if amounts and not good.issuperset(amounts.values()):
+                _check_maps((amounts,))
+    if spec.init_containers or spec.overhead:
+        _check_maps(_container_maps(spec))
 
 
 def _container_maps(spec: Any) -> Iterator[ResourceMap | None]:
