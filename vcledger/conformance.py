@@ -165,10 +165,11 @@ class VectorRunner:
             return {"dropped": "bookmark"}
         kind, obj = self.decode(event["object"])
         gone = event["type"] == "DELETED"
+        before = self.harness.api.get(_key(event["object"]))
         if kind == "Pod":
             self.answer(obj, gone)
         if delivery == "handler":
-            deliver_to_handler(self.cache, event["type"], Delivery(kind, obj), self.position)
+            deliver_to_handler(self.cache, event["type"], Delivery(kind, obj), self.position, before)
         elif gone and _key(event["object"]) not in keys(self.cache, kind):
             return {"dropped": "delete of an object the informer does not know"}
         else:

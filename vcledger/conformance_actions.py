@@ -57,8 +57,9 @@ class Harness:
                 self.made_from[task.job, task.uid] = (task, pod)
 
     def pod_of(self, task: TaskInfo) -> Pod:
-        """The pod that the cache's task holds."""
-        return self.made_from[task.job, task.uid][1]
+        """The pod that the cache's task holds; the API server's where it is not known what that was."""
+        known = self.made_from.get((task.job, task.uid))
+        return known[1] if known is not None else self.api.get(task.key, Pod())
 
     # --- effects --------------------------------------------------------------------------------------------------
 

@@ -15,14 +15,18 @@ from typing import Any, NamedTuple
 from projections.cache import jobs, nodes, pods, queues, stores
 from projections.cache.actions import resync_from_store
 from projections.cache.retries import set_next_due, settle, try_again
-from projections.cache.state import Cache
+from projections.cache.state import Cache, Touched
 from projections.cache.tasks import pod_ref
+from projections.cache.volumes import store_claim
 from volcano.events.base import Recorded
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
 from volcano.objects.quantity import QuantityInvalid
 from volcano.objects.resource import ResourceInsufficient
 
 _CHANGES = frozenset({ObjectAdded, ObjectModified, ObjectDeleted})
+_UNTRACKED = 4095
+"""While nobody takes snapshots, what was touched is forgotten each so many positions."""
+
 _INFERRED = 1
 """`Recorded.known` of an observation that a relist or an audit line implies."""
 
@@ -110,17 +114,24 @@ def _keep(name: str, after: Callable[[Cache, Any], None] | None = None) -> _Hand
     return _Handler(observe_one, forget_one)
 
 
-def _recount_claim(cache: Cache, claim: Any) -> None:
-    if cache.claim_users:
-        pods.recount_users(cache, _key(claim))
+def _observe_claim(cache: Cache, claim: Any, position: int) -> bool:
+    store_claim(cache, _key(claim), claim)
+    pods.recount_users(cache, _key(claim))
+    return True
+
+
+def _forget_claim(cache: Cache, claim: Any) -> bool:
+    key = _key(claim)
+    if key not in cache.claims:
+        return False
+    store_claim(cache, key, None)
+    pods.recount_users(cache, key)
+    return True
 
 
 def _recount_volume(cache: Cache, volume: Any) -> None:
-    name = volume.metadata.name
-    for key in list(cache.claim_users):
-        claim = cache.claims.get(key)
-        if claim is not None and claim.spec.volume_name == name:
-            pods.recount_users(cache, key)
+    for key in list(cache.claims_by_volume.get(volume.metadata.name, ())):
+        pods.recount_users(cache, key)
 
 
 def _recount_class(cache: Cache, storage_class: Any) -> None:
@@ -135,7 +146,7 @@ _HANDLERS: dict[str, _Handler] = {
     "Queue": _Handler(_always(queues.observe_queue), queues.forget_queue),
     "PriorityClass": _Handler(_always(queues.observe_priority_class), queues.forget_priority_class),
     "ResourceQuota": _Handler(_always(queues.observe_quota), queues.forget_quota),
-    "PersistentVolumeClaim": _keep("claims", _recount_claim),
+    "PersistentVolumeClaim": _Handler(_observe_claim, _forget_claim),
     "PersistentVolume": _keep("volumes", _recount_volume),
     "StorageClass": _keep("storage_classes", _recount_class),
     "CSIStorageCapacity": _keep("storage_capacities"),
@@ -162,13 +173,16 @@ def relist(cache: Cache, kind: str, objects: Sequence[Any], position: int) -> No
             observe(cache, Delivery(kind, stores.held(cache, kind, key), gone=True, inferred=True), position)
 
 
-def deliver_to_handler(cache: Cache, change: str, delivery: Delivery, position: int) -> None:
-    """ADDED or DELETED of a pod, or DELETED of a PodGroup, straight to Volcano's handler: no store, no filter."""
+def deliver_to_handler(cache: Cache, change: str, delivery: Delivery, position: int, old: Any = None) -> None:
+    """A pod's or PodGroup's event straight to Volcano's handler: no store, no filter. `old` is what a MODIFIED pod was
+    before, when that is known."""
     obj = delivery.object
     if delivery.kind == "Pod":
         ref = pod_ref(cache, obj, position)
         if change == "DELETED":
             pods.delete_pod(cache, ref)
+        elif change == "MODIFIED":
+            pods.update_pod(cache, ref if old is None else pod_ref(cache, old, position), obj, ref)
         else:
             pods.add_pod(cache, obj, ref)
     elif delivery.kind == "PodGroup":
@@ -213,6 +227,8 @@ def evolve(cache: Cache, recorded: Recorded) -> Cache:
     cache.now = recorded.observed_at
     if cache.next_due <= recorded.observed_at:
         tick(cache)
+    if not recorded.position & _UNTRACKED and not cache.tracked:
+        cache.touched = Touched()
     position, gone, inferred = recorded.position, change is ObjectDeleted, recorded.known == _INFERRED
     watched = change is ObjectModified and not inferred
     try:

@@ -27,13 +27,16 @@ def dump(cache: Cache) -> bytes:
 
 
 def dump_changes(cache: Cache) -> bytes:
-    """What changed since the last dump of either sort; what comes next counts from here."""
+    """What changed since the last dump of either sort, or since the cache was loaded; what comes next counts from here.
+    Raises ValueError when there was none."""
+    if not cache.tracked:
+        raise ValueError("changes follow a whole snapshot, and there was none of this cache")
     return _dump(cache, whole=False)
 
 
 def _dump(cache: Cache, *, whole: bool) -> bytes:
     image = Writer(cache, whole).image()
-    cache.touched = Touched()
+    _track(cache)
     return image
 
 
@@ -50,8 +53,12 @@ def load(cache: Cache, chain: list[bytes]) -> Cache:
         if isinstance(error, SnapshotInvalid):
             raise
         raise SnapshotInvalid(f"a snapshot of the cache is damaged: {error}") from error
-    cache.touched = Touched()
+    _track(cache)
     return cache
+
+
+def _track(cache: Cache) -> None:
+    cache.touched, cache.tracked = Touched(), True
 
 
 def _apply(cache: Cache, images: list[Image[R]], amount: Callable[[R], Resource]) -> None:

@@ -215,6 +215,8 @@ class Cache:
     `positions` says at which log position each object but a pod was last observed, by (kind, key); a pod's is in its
     PodRef. `panics` are positions at which the real cache would have panicked (015), `refused` those of observations
     that were refused, with the reason. `next_due` is the earliest time at which a clean-up or resync is due.
+    `touched` is kept whole once `tracked`, from the first snapshot on; before that it is cleared now and then.
+    `claim_users` (claim to pods) and `claims_by_volume` are indexes that follow from the stores.
     """
 
     def __init__(self, model: str | Model = DEFAULT_MODEL, config: CacheConfig | None = None) -> None:
@@ -250,7 +252,9 @@ class Cache:
         self.refused: dict[int, str] = {}
         self.synced = True
         self.claim_users: dict[str, dict[str, None]] = {}
+        self.claims_by_volume: dict[str, dict[str, None]] = {}
         self.touched = Touched()
+        self.tracked = False
         self.requests: dict[Any, Resource] = {}
 
     @property

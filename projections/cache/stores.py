@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from projections.cache.state import Cache, JobInfo
+from projections.cache.volumes import store_claim
 
 ATTRIBUTES: dict[str, str] = {
     "Node": "node_objects",
@@ -52,6 +53,9 @@ def put(cache: Cache, kind: str, key: str, obj: Any) -> None:
             job = cache.jobs[key] = JobInfo(key)
         if job is not None:
             job.pod_group = obj
+        return
+    if kind == "PersistentVolumeClaim":
+        store_claim(cache, key, obj)
         return
     attribute = ATTRIBUTES.get(kind)
     if attribute is None:

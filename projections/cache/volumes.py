@@ -88,6 +88,20 @@ def volume_counts(cache: Cache, ref: PodRef) -> dict[str, int]:
     return counts
 
 
+def store_claim(cache: Cache, key: str, claim: PersistentVolumeClaim | None) -> None:
+    """Put a claim into its store, or with None take it out, and keep the index by volume."""
+    old = cache.claims.pop(key, None)
+    if old is not None and old.spec.volume_name:
+        named = cache.claims_by_volume.get(old.spec.volume_name, {})
+        named.pop(key, None)
+        if not named:
+            cache.claims_by_volume.pop(old.spec.volume_name, None)
+    if claim is not None:
+        cache.claims[key] = claim
+        if claim.spec.volume_name:
+            cache.claims_by_volume.setdefault(claim.spec.volume_name, {})[key] = None
+
+
 def with_volumes(cache: Cache, ref: PodRef) -> Resource:
     """The pod's request with its volumes counted; the shared one when it has none. Raises ClaimMissing."""
     if not ref.claims:
@@ -106,6 +120,7 @@ __all__ = [
     "attach_limit_name",
     "claim_class",
     "claim_key",
+    "store_claim",
     "volume_counts",
     "with_volumes",
 ]

@@ -12,7 +12,8 @@ from projections.cache.parsing import parse_bool, parse_duration_seconds, parse_
 from projections.registry import find
 from tests.stateful.histories import history
 from volcano.events.base import Recorded
-from volcano.events.observation import Bookmark
+from volcano.events.observation import Bookmark, ObjectAdded
+from volcano.objects.meta import ObjectMeta
 
 POD = {
     "metadata": {"name": "p1", "namespace": "ns", "annotations": {"scheduling.k8s.io/group-name": "g"}},
@@ -105,6 +106,25 @@ def test_what_is_no_snapshot_is_refused() -> None:
             projection.load(chain)
     with pytest.raises(SnapshotInvalid, match="under exact"):
         exact.load([exact_bytes(whole)])
+
+
+def test_changes_need_a_whole_snapshot_first() -> None:
+    with pytest.raises(ValueError, match="follow a whole snapshot"):
+        CacheProjection().dump_changes(CacheProjection().initial())
+
+
+def test_a_long_fold_without_snapshots_keeps_no_list_of_changes() -> None:
+    projection = CacheProjection()
+    cache = projection.initial()
+    (event,) = events(("Queue", QUEUE, 1))
+    for number in range(1, 9_000):
+        obj = msgspec.structs.replace(event.event.object, metadata=_named(f"q{number}"))  # type: ignore[attr-defined]
+        cache = projection.evolve(cache, event._replace(position=number, event=ObjectAdded(object=obj)))
+    assert len(cache.queues) == 8_999 and len(cache.touched.objects) < 1_000
+
+
+def _named(name: str) -> ObjectMeta:
+    return ObjectMeta(name=name, resource_version=name[1:])
 
 
 def exact_bytes(whole: bytes) -> bytes:
