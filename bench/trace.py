@@ -120,6 +120,7 @@ class Gang:
         self.image = rng.choice(IMAGES)
         self.group_uid = writer.uid()
         self.created = stamp(writer.now)
+        self.left = self.size
 
     def podgroup(self, phase: str) -> str:
         meta = {
@@ -369,6 +370,9 @@ def pod_lines(trace: Trace, writer: Writer) -> Iterator[bytes]:
             heapq.heappush(waiting, (writer.now + delay + rng.random(), order, step + 1, pod))
         else:
             live -= 1
+            pod.gang.left -= 1
+            if not pod.gang.left:
+                yield writer.line("podgroups.scheduling.volcano.sh", "DELETED", pod.gang.podgroup("Completed"))
         if written >= trace.events:
             return
 
