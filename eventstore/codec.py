@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import zstandard
 
@@ -86,6 +87,12 @@ class Codec:
             return self.decompressor(dictionary_id).decompress(stored)
         except zstandard.ZstdError as error:
             raise LedgerCorrupt(f"a payload does not decompress ({error}): run `vcledger verify`") from error
+
+    def function(self, dictionary_id: int | None) -> Callable[[bytes], bytes]:
+        """What decompresses payloads of a dictionary, for loops over many; raises zstd's own errors."""
+        if dictionary_id == STORED_AS_IS:
+            return bytes
+        return cast("Callable[[bytes], bytes]", self.decompressor(dictionary_id).decompress)
 
     def decompressor(self, dictionary_id: int | None) -> zstandard.ZstdDecompressor:
         """This thread's decompressor for a dictionary (they may not be shared between threads)."""

@@ -13,13 +13,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import zstandard
 from sqlalchemy import Connection, Select, and_, func, select
 
 from eventstore import schema
 from eventstore.backend import EVENT_COLUMNS, Backend, chunks, translated
 from eventstore.chain import digest, stream_key
-from eventstore.codec import Codec
-from eventstore.types import StoredEvent, StreamHead, StreamId
+from eventstore.codec import STORED_AS_IS, Codec
+from eventstore.types import LedgerCorrupt, StoredEvent, StreamHead, StreamId
 
 Scalars = str | Sequence[str] | None
 """A filter: one word, several, or None for no filter."""
@@ -221,17 +222,25 @@ class Reader:
     def _raw(
         self, rows: list[tuple[Any, ...]], streams: dict[int, StreamId], late: bool, cluster: str | None
     ) -> list[RawEvent]:
-        types, decompress = self._types, self._codec.decompress
+        types, number_now = self._types, STORED_AS_IS
+        decompress = self._codec.function(number_now)
         some: list[RawEvent] = []
-        for position, stream_id, type_id, observed_at, flags, revision, causation, cycle, number, payload in rows:
-            if flags & schema.LATE and not late:
-                continue
-            stream = streams[stream_id]
-            if cluster is not None and stream.cluster != cluster:
-                continue
-            name, _, version = types[type_id]
-            some.append((position, stream, name, version, observed_at, flags & 3, flags >= schema.LATE, revision,
-                         causation, cycle, decompress(number, payload)))  # fmt: skip
+        try:
+            for position, stream_id, type_id, observed_at, flags, revision, causation, cycle, number, payload in rows:
+                if flags >= schema.LATE and not late:
+                    continue
+                stream = streams[stream_id]
+                if cluster is not None and stream.cluster != cluster:
+                    continue
+                if number != number_now:
+                    # Runs of events share a dictionary, so this is rare.
+                    number_now = number
+                    decompress = self._codec.function(number)
+                name, _, version = types[type_id]
+                some.append((position, stream, name, version, observed_at, flags & 3, flags >= schema.LATE, revision,
+                             causation, cycle, decompress(payload)))  # fmt: skip
+        except zstandard.ZstdError as error:
+            raise LedgerCorrupt(f"event {position} does not decompress ({error}): run `vcledger verify`") from error
         return some
 
     # Words

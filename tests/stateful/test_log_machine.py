@@ -15,7 +15,14 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from eventstore import open_store
 from eventstore.store import EventStore
@@ -165,6 +172,12 @@ class LogMachine(RuleBasedStateMachine):
     def open(self) -> EventStore:
         return open_store(self.place(), create=True, clock=lambda: START)
 
+    @initialize(some=st.lists(batches, min_size=2, max_size=6))
+    def begin(self, some: list[list[NewEvent]]) -> None:
+        """A ledger with something in it, so that the rest has something to work on."""
+        for batch in some:
+            self.append(batch, 0, None)
+
     @rule(batch=batches, writer=st.integers(0, 1), token=st.sampled_from([None, None, None, "t1", "t2", "t3"]))
     def append(self, batch: list[NewEvent], writer: int, token: str | None) -> None:
         if token in self.model.results and self.model.cut:
@@ -201,11 +214,22 @@ class LogMachine(RuleBasedStateMachine):
         self.stores[writer].save_snapshot(Snapshot("p", 1, cluster, position, None, b"at %d" % position))
         self.model.snapshots[cluster] = sorted({*self.model.snapshots[cluster], position})
 
+    @precondition(lambda self: self.model.head > 0)
+    @rule(writer=st.integers(0, 1), back=st.integers(0, 3))
+    def cover_all(self, writer: int, back: int) -> None:
+        """Snapshots of both clusters near the head, so that a prune after it finds something to do."""
+        position = max(self.model.head - back, self.model.cut, 1)
+        for cluster in ("one", "two"):
+            self.stores[writer].save_snapshot(Snapshot("p", 1, cluster, position, None, b"at %d" % position))
+            self.model.snapshots[cluster] = sorted({*self.model.snapshots[cluster], position})
+
     @precondition(lambda self: self.model.head > 3)
-    @rule(writer=st.integers(0, 1), data=st.data())
-    def prune(self, writer: int, data: st.DataObject) -> None:
+    @rule(writer=st.integers(0, 1), back=st.integers(0, 5), covered=st.sampled_from([True, True, True, False]))
+    def prune(self, writer: int, back: int, covered: bool) -> None:
         model = self.model
-        before = data.draw(st.integers(1, model.head + 2))
+        if covered:
+            self.cover_all(writer, back)
+        before = max(model.head + 1 - back, 1)
         cut = model.cut_for(before)
         store = self.stores[writer]
         if cut is None:
