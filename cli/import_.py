@@ -16,11 +16,20 @@ import typer
 
 from cli.common import CHECK_FAILED, DbOption, fail, opened
 from vcledger.at import format_time
-from vcledger.sources import ImportOptions, ImportReport, NothingToImport, StorageOptions, import_paths
+from vcledger.sources import (
+    ImportOptions,
+    ImportReport,
+    NothingToImport,
+    StorageOptions,
+    import_paths,
+    refuse_missing,
+)
 from vcledger.sources.framing import DEFAULT_LIMIT
 
 SHOWN = 10
-"""Broken lines, gaps and unknown files that are named before "… and N more"."""
+"""Broken lines and unknown files that are named before "… and N more"."""
+
+REASON_MAX = 80
 
 
 def register(app: typer.Typer) -> None:
@@ -71,6 +80,7 @@ def import_(
         snapshots=not no_snapshots,
         broken_file=broken,
     )
+    refuse_missing(paths)
     with opened(db, read_only=False, create=True) as ledger, progress_bar(paths) as progress:
         report = import_paths(ledger, paths, cluster=cluster, options=options, progress=progress)
     if output == "json":
@@ -146,17 +156,26 @@ def lines(report: ImportReport) -> Iterator[str]:
         yield f"  broken: {piece}"
     if report.broken_count > SHOWN:
         yield f"  … and {report.broken_count - SHOWN:,} more broken (--broken FILE gets them all)"
-    for gap in report.gaps:
-        yield (
-            f"  gap: {gap.kind}, {format_time(gap.from_time)} to {format_time(gap.to_time)} ({gap.reason}); the list "
-            f"after it found {gap.added} new, {gap.modified} changed, {gap.deleted} gone"
-        )
+    yield from gap_lines(report)
     for note in report.notes:
         yield f"  note: {note}"
     if report.snapshots:
         yield f"  {report.snapshots} snapshots made"
     for sentence in report.cannot_prove:
         yield f"  cannot prove: {sentence}"
+
+
+def gap_lines(report: ImportReport) -> Iterator[str]:
+    """Gaps after which something had changed, one a line; the others only counted."""
+    telling = [gap for gap in report.gaps if gap.added or gap.modified or gap.deleted]
+    for gap in telling:
+        reason = gap.reason if len(gap.reason) <= REASON_MAX else gap.reason[: REASON_MAX - 1] + "…"
+        yield (
+            f"  gap: {gap.kind}, {format_time(gap.from_time)} to {format_time(gap.to_time)} ({reason}); the list "
+            f"after it found {gap.added} new, {gap.modified} changed, {gap.deleted} gone"
+        )
+    if len(telling) < len(report.gaps):
+        yield f"  {len(report.gaps) - len(telling)} more gaps, after which nothing had changed"
 
 
 def some(names: list[str]) -> str:

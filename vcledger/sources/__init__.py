@@ -7,7 +7,7 @@ users' programs:
         report = import_paths(ledger, ["watch.jsonl", "audit.log"], cluster="prod")
 """
 
-from vcledger.sources.pipeline import ImportOptions, NoSuchInput, NothingToImport, import_paths
+from vcledger.sources.pipeline import ImportOptions, NoSuchInput, NothingToImport, import_paths, refuse_missing
 from vcledger.sources.redact import StorageOptions
 from vcledger.sources.report import Broken, FileReport, Gap, ImportReport
 
@@ -21,4 +21,5 @@ __all__ = [
     "NothingToImport",
     "StorageOptions",
     "import_paths",
+    "refuse_missing",
 ]

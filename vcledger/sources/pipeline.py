@@ -106,6 +106,13 @@ class Source:
             self._spooled = spooled
 
 
+def refuse_missing(paths: Sequence[Path | str]) -> None:
+    """NoSuchInput when a path is not there: to be called before a ledger is made for the import."""
+    missing = find(paths)[1]
+    if missing:
+        raise NoSuchInput(f"{', '.join(map(str, missing))}: no such file or folder; nothing was imported")
+
+
 def look(path: Path | str) -> Source:
     """Opens a file and finds out its format. OSError as it comes."""
     head = bytearray()
@@ -170,9 +177,8 @@ class Import:
 
     def _sources(self, paths: Sequence[Path | str]) -> list[Source]:
         """The files that can be read, in a fixed order; the others go into the report."""
-        files, missing = find(paths)
-        if missing:
-            raise NoSuchInput(f"{', '.join(map(str, missing))}: no such file or folder; nothing was imported")
+        refuse_missing(paths)
+        files, _ = find(paths)
         given = {str(path) for path in paths}
         sources: list[Source] = []
         for path in files:

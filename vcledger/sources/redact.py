@@ -181,8 +181,8 @@ class Cleaner:
             return self._clean(kind, DECODERS[kind.name].decode(data), data)
 
     def _usual_pod(self, part: Any, data: bytes) -> bytes | None:
-        """The same as `_clean` under the default options, in one go from the front to the back, for a pod as API servers
-        lay it out: nearly all there is to store. None for any other layout."""
+        """The same as `_clean` under the default options, in one go from front to back, for a pod as API servers lay it
+        out: nearly all there is to store. None for any other layout."""
         meta, spec = part.metadata, part.spec
         annotations = meta.annotations
         if not part.kind or not part.api_version or (annotations is not None and LAST_APPLIED in annotations):

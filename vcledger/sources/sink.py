@@ -11,6 +11,7 @@ inferred deletions, the gap) go into one batch, so that a crash leaves all of it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -184,12 +185,11 @@ class Sink:
     def _overtaken(self, begun: ListBegun) -> bool:
         """Whether the ledger has got past the list, or, when it stands at its very moment, has it already. A list of
         which the ledger has last that it was cut off goes on."""
-        filters = {"cluster": self.cluster, "kinds": begun.kind, "late": False, "reverse": True}
+        read, kind = partial(self.store.read, cluster=self.cluster, late=False, reverse=True), begun.kind
         if begun.observed_at == self.start:
-            same_time = self.store.read(types="ListCompleted", observed_from=self.start, **filters)
+            same_time = read(kinds=kind, types="ListCompleted", observed_from=self.start)
             return any(one.resource_version == begun.key for one in same_time)
-        newest = self.store.read(limit=1, **filters)
-        return all(one.resource_version != _cut_key(begun) for one in newest)
+        return all(one.resource_version != _cut_key(begun) for one in read(kinds=kind, limit=1))
 
     def _list_item(self, item: ListItem) -> None:
         event = item.event

@@ -1,0 +1,99 @@
+"""`vcledger import`: what is said, in both forms, and the exit codes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from cli.main import app
+from tests.data import recording
+from tests.unit.cli.conftest import Call
+from tests.unit.sources.given import pod, watch_line, written
+from vcledger.ledger import Ledger
+
+
+def test_the_report_of_a_whole_folder(call: Call, tmp_path: Path) -> None:
+    done = call("import", str(recording("07")), "--cluster", "lab", db=tmp_path / "x.db")
+    assert done.exit_code == 0 and done.stderr == ""
+    text = done.stdout
+    assert "watch.jsonl.zst: recording, 974 read" in text
+    assert "audit.jsonl.zst: audit log, 536 read" in text
+    assert "passed over, of no known form: 3 files" in text and "notes.md" in text
+    assert "cluster lab: " in text and " 0 broken, " in text and "already there" in text
+    assert "gap: Pod, 2026-11-29T13:51:39.842421Z to 2026-11-29T13:51:59.482341Z (the recorder was stopped)" in text
+    assert "found 2 new, 1 changed, 9 gone" in text
+    assert "cannot prove: Volcano cache dump" in text and "cannot prove: audit log" in text
+    assert "left out: 161 x audit line at level Metadata without a response body" in text
+    again = call("import", str(recording("07")), "--cluster", "lab", db=tmp_path / "x.db")
+    assert " 0 events stored, " in again.stdout
+
+
+def test_snapshots_are_made_unless_told_not_to(call: Call, tmp_path: Path) -> None:
+    path = str(recording("06") / "watch.jsonl.zst")
+    done = call("import", path, "-o", "json", db=tmp_path / "a.db")
+    told = json.loads(done.stdout)
+    with Ledger.open(str(tmp_path / "a.db"), read_only=True) as ledger:
+        assert told["snapshots"] == len(ledger.store.snapshots()) >= 5
+    without = json.loads(call("import", path, "-o", "json", "--no-snapshots", db=tmp_path / "b.db").stdout)
+    assert without["snapshots"] is None
+    assert {**told, "snapshots": None, "seconds_durable": 0} == {**without, "seconds_durable": 0}
+
+
+def test_broken_lines_end_with_0_and_with_1_under_strict(call: Call, tmp_path: Path) -> None:
+    path = str(written(tmp_path, "w", watch_line("ADDED", pod()), b"{broken\n"))
+    done = call("import", path, db=tmp_path / "a.db")
+    assert done.exit_code == 0 and f"broken: {path}:2: " in done.stdout
+    strict = call("import", path, "--strict", db=tmp_path / "a.db")
+    assert strict.exit_code == 1 and strict.stderr == "error: 1 broken pieces (--strict)\n"
+
+
+def test_what_ends_with_2(call: Call, tmp_path: Path) -> None:
+    garbage = str(written(tmp_path, "garbage", bytes(range(256))))
+    empty = str(written(tmp_path, "empty", b""))
+    hopeless = str(written(tmp_path, "hopeless", b'{"type":"ADDED","object":{}}\n'))
+    for words, reason in (
+        ([str(tmp_path / "gone")], "no such file"),
+        ([garbage], "not a form that import knows"),
+        ([empty], "nothing in it"),
+        ([hopeless], "nothing in the input could be read"),
+        ([garbage, "--max-line-size", "lots"], "--max-line-size"),
+        ([garbage, "--max-line-size", "5"], "at least"),
+        ([garbage, "-o", "yaml"], "text or json"),
+        ([], "Missing argument"),
+    ):
+        done = call("import", *words, db=tmp_path / "x.db")
+        assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert reason in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_missing_path_makes_no_ledger(call: Call, tmp_path: Path) -> None:
+    assert call("import", str(tmp_path / "gone"), db=tmp_path / "x.db").exit_code == 2
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_broken_input_goes_to_a_file(call: Call, tmp_path: Path) -> None:
+    path = written(tmp_path, "w", watch_line("ADDED", pod()), b"{broken\n")
+    aside = tmp_path / "aside.jsonl"
+    call("import", str(path), "--broken", str(aside), db=tmp_path / "a.db")
+    assert json.loads(aside.read_text())["text"] == "{broken"
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    data = gzip.compress(watch_line("ADDED", pod()))
+    done = CliRunner().invoke(app, ["import", "-", "--db", str(tmp_path / "x.db")], input=data)
+    assert done.exit_code == 0 and "stdin: watch lines, 1 read" in done.stdout
+
+
+def test_in_a_process_of_its_own_with_a_pipe(tmp_path: Path) -> None:
+    """As a person runs it: no progress bar where there is no terminal, and the second process for snapshots starts."""
+    command = [sys.executable, "-m", "cli.main", "import", "-", str(recording("06")), "--db", str(tmp_path / "x.db")]
+    data = (recording("02") / "audit.jsonl.zst").read_bytes()
+    done = subprocess.run(command, input=data, capture_output=True, check=True, env=os.environ | {"COLUMNS": "200"})
+    assert done.stderr == b""
+    assert b"snapshots made" in done.stdout and b"stdin: audit log" in done.stdout
