@@ -7,9 +7,9 @@ This is the way to every past state, so its loop over pods is written out in one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from projections.cache import stores
 from projections.cache.nodes import node_resource
@@ -22,6 +22,7 @@ from projections.cache.snapshot_image import (
     JobRow,
     NodeHeader,
     NodeRow,
+    PodColumns,
     Small,
     TaskRow,
     unpack_uid,
@@ -34,6 +35,13 @@ from volcano.objects.status import TERMINATED_STATUSES, task_status
 R = TypeVar("R")
 
 _TERMINATED = frozenset(int(status) for status in TERMINATED_STATUSES)
+
+
+_Profile: TypeAlias = tuple[str, int, bool, bool, bool, str, Resource]
+"""Role, priority, preemptable, best effort, restartable init, revocable zone, request."""
+
+_PROFILE = 9
+"""Where the profile stands among a pod's columns."""
 
 
 def as_it_is(resource: Resource) -> Resource:
@@ -124,76 +132,46 @@ class Reader:
 
     def pods(self) -> None:
         """Each pod's entry, and the tasks that follow from it."""
-        cache, words, requests, columns = self.cache, self.words, self.requests, self.image.pods
-        profiles, claims, position = self._profiles(), columns.claims, cache.position
+        cache, columns = self.cache, self.image.pods
+        profiles, claims = self._profiles(), columns.claims
         live, nodes, jobs = cache.pods, cache.nodes, cache.jobs
         indexed = not cache.policy.defers_claims
-        rows = zip(
-            columns.namespace,
-            columns.name,
-            columns.uid,
-            columns.node,
-            columns.phase,
-            columns.scheduler,
-            columns.job,
-            columns.bits,
-            columns.request,
-            columns.profile,
-            columns.age,
-            columns.version,
-            strict=True,
-        )
-        for number, row in enumerate(rows):
-            namespace, name, uid = words[row[0]], row[1], unpack_uid(row[2])
-            node_name, phase, job_key, bits = words[row[3]], words[row[4]], words[row[6]], row[7]
-            deleting, gated = bool(bits & 1), bool(bits & 2)
-            ref = PodRef(
-                namespace,
-                name,
-                uid,
-                node_name,
-                phase,
-                words[row[5]],
-                job_key,
-                deleting,
-                gated,
-                bits >> 2,
-                requests[row[8]],
-                tuple(claims[number]) if number in claims else (),
-                row[11],
-                position - row[10],
-            )
-            key = f"{namespace}/{name}"
+        for number, row in enumerate(_rows(columns)):
+            ref = self._entry(row, tuple(claims[number]) if number in claims else ())
+            key = f"{ref.namespace}/{ref.name}"
             if indexed:
                 store_pod(cache, key, live.get(key), ref)
             else:
                 live[key] = ref
-            if row[9] < 0:
+            if row[_PROFILE] < 0:
                 continue
-            status = int(task_status(phase, deleting, node_name))
-            role, priority, preemptable, best_effort, restartable, zone, request = profiles[row[9]]
-            task = TaskInfo(
-                uid,
-                job_key,
-                namespace,
-                name,
-                role,
-                status,
-                node_name,
-                priority,
-                preemptable,
-                best_effort,
-                restartable,
-                gated,
-                zone,
-                request,
-            )
-            if job_key in jobs:
-                _add_task(jobs[job_key], task)
-            if node_name in nodes and status not in _TERMINATED:
-                nodes[node_name].tasks[key] = task.clone()
+            task = _task_of(ref, profiles[row[_PROFILE]])
+            if ref.job in jobs:
+                _add_task(jobs[ref.job], task)
+            if ref.node_name in nodes and task.status not in _TERMINATED:
+                nodes[ref.node_name].tasks[key] = task.clone()
 
-    def _profiles(self) -> list[tuple[str, int, bool, bool, bool, str, Resource]]:
+    def _entry(self, row: tuple[Any, ...], claims: tuple[str, ...]) -> PodRef:
+        words = self.words
+        namespace, name, uid, node, phase, scheduler, job, bits, request, _, age, version = row
+        return PodRef(
+            words[namespace],
+            name,
+            unpack_uid(uid),
+            words[node],
+            words[phase],
+            words[scheduler],
+            words[job],
+            bool(bits & 1),
+            bool(bits & 2),
+            bits >> 2,
+            self.requests[request],
+            claims,
+            version,
+            self.cache.position - age,
+        )
+
+    def _profiles(self) -> list[_Profile]:
         words, requests = self.words, self.requests
         return [
             (words[role], priority, bool(bits & 1), bool(bits & 2), bool(bits & 4), words[zone], requests[request])
@@ -318,6 +296,45 @@ def _set_fields(job: JobInfo, fields: JobFields) -> None:
     job.budget_max_unavailable = fields.budget_max_unavailable
     job.waiting_time_seconds = fields.waiting_time_seconds
     job.job_fit_errors, job.nodes_fit_errors = fields.job_fit_errors, fields.nodes_fit_errors
+
+
+def _rows(columns: PodColumns) -> Iterator[tuple[Any, ...]]:
+    return zip(
+        columns.namespace,
+        columns.name,
+        columns.uid,
+        columns.node,
+        columns.phase,
+        columns.scheduler,
+        columns.job,
+        columns.bits,
+        columns.request,
+        columns.profile,
+        columns.age,
+        columns.version,
+        strict=True,
+    )
+
+
+def _task_of(ref: PodRef, profile: _Profile) -> TaskInfo:
+    """The task that follows from a pod's entry."""
+    role, priority, preemptable, best_effort, restartable, zone, request = profile
+    return TaskInfo(
+        ref.uid,
+        ref.job,
+        ref.namespace,
+        ref.name,
+        role,
+        int(task_status(ref.phase, ref.deleting, ref.node_name)),
+        ref.node_name,
+        priority,
+        preemptable,
+        best_effort,
+        restartable,
+        ref.gated,
+        zone,
+        request,
+    )
 
 
 def _retries(queue: dict[str, tuple[int, int]]) -> dict[str, Retry]:
