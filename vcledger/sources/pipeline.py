@@ -38,6 +38,8 @@ SECOND_HAND = frozenset({Format.audit, Format.dump})
 """Formats that show objects as others saw them: late where a watch covers the time."""
 
 LIMIT_MIN = 1 << 16
+SMALL = 1 << 18
+"""Bytes of a file that is read in one go."""
 
 Progress = Callable[[int], None]
 """Told how many more bytes of the files have been read."""
@@ -85,9 +87,21 @@ class Source:
             yield from decompressed(raw_chunks(self._spooled, count))
         elif self.is_stdin:
             yield from decompressed(self._rest(count))
+        elif (whole := self._small(count)) is not None:
+            yield from decompressed(iter([whole]))
         else:
             with open_source(self.path) as file:
                 yield from decompressed(raw_chunks(file, count))
+
+    def _small(self, count: Progress | None) -> bytes | None:
+        """The whole of a small file, so that a folder of thousands does not hold as many files open; else None."""
+        with open_source(self.path) as file:
+            whole = file.read(SMALL + 1)
+        if len(whole) > SMALL:
+            return None
+        if count is not None:
+            count(len(whole))
+        return whole
 
     def _rest(self, count: Progress | None) -> Iterator[bytes]:
         """Standard input from its start: what was looked at, then what follows."""
@@ -169,9 +183,18 @@ class Import:
             if two_passes:
                 self._second_pass(sources, sink)
             self.report.seconds_durable = time.perf_counter() - began
+            self._say_what_is_late(sources)
             self.report.cannot_prove = cannot_prove([source.format for source in sources])
             self.report.snapshots = snapshots.finish(self.report)
         return self.report
+
+    def _say_what_is_late(self, sources: Sequence[Source]) -> None:
+        """Late audit lines and dumps are as they should be; of anything else a person wants to know."""
+        if self.report.late and any(source.format not in SECOND_HAND for source in sources):
+            self.report.note(
+                f"{self.report.late} events are older than what the ledger had got to, or than a watch beside them: kept "
+                "as late, which timelines and `why` read and caches skip; files of the same time belong in one import"
+            )
 
     # --- the files ----------------------------------------------------------------------------------------------
 

@@ -71,8 +71,8 @@ class ImportReport:
 
     @property
     def nothing_read(self) -> bool:
-        """No file was of a form that the import knows, or none had a single usable line."""
-        return self.read - self.broken_count <= 0
+        """Not a single piece of the input was usable, or at least whole."""
+        return self.stored + self.already + sum(self.ignored.values()) == 0
 
     def note(self, text: str) -> None:
         """Adds a line once."""

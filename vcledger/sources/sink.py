@@ -196,7 +196,6 @@ class Sink:
         stream = event.stream
         progress = self._lists.get(stream.kind)
         if progress is None:
-            self._last[stream.kind] = event
             self._add(event)
             return
         found = progress.relist.item(stream.namespace, stream.name, stream.uid, event.resource_version)

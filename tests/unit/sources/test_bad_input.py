@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 import zstandard
@@ -31,6 +30,7 @@ from tests.unit.sources.given import (
 )
 from vcledger.errors import VcledgerError
 from vcledger.sources import ImportOptions, NoSuchInput, NothingToImport, StorageOptions, import_paths
+from vcledger.sources.compress import open_source
 from vcledger.sources.observe import Observer
 from vcledger.sources.reader import Reader
 from vcledger.sources.report import silent
@@ -234,14 +234,23 @@ def test_missing_and_unreadable_paths_before_anything_is_stored(tmp_path: Path) 
     assert events(tmp_path) == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_in_a_folder_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_in_a_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's refusal is played: whoever runs the tests as root may read everything."""
     folder = tmp_path / "in"
     folder.mkdir()
     written(folder, "a", GOOD)
-    written(folder, "b", ALSO).chmod(0)
+    refused = written(folder, "b", ALSO)
+
+    def refuse(path: Path | str) -> IO[bytes]:
+        if path == refused:
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_source(path)
+
+    monkeypatch.setattr("vcledger.sources.pipeline.open_source", refuse)
     report = imported(tmp_path, folder)
-    assert report.stored == 1 and "cannot be read" in report.broken[0].reason
+    assert report.stored == 1 and str(report.broken[0]) == f"{refused}: cannot be read: Permission denied"
+    with pytest.raises(NoSuchInput, match="Permission denied; nothing was imported"):
+        imported(tmp_path, refused)
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
@@ -306,3 +315,17 @@ def test_a_list_item_that_is_no_object(tmp_path: Path) -> None:
     )
     report = imported(tmp_path, written(tmp_path, "w", data))
     assert [one.name for one in events(tmp_path) if one.name] == ["a"] and report.broken_count == 1
+
+
+def test_a_folder_of_more_files_than_may_be_open(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(1200):
+        written(folder, f"{number:04d}.json", watch_line("ADDED", pod(f"p{number}", number + 1)))
+    assert imported(tmp_path, folder).stored == 1200
+
+
+def test_late_lines_of_a_watch_are_pointed_out(tmp_path: Path) -> None:
+    imported(tmp_path, written(tmp_path, "w", recorded("ADDED", pod("a", 1), 9)))
+    report = imported(tmp_path, written(tmp_path, "v", recorded("ADDED", pod("b", 2), 5)))
+    assert report.late == 1 and any("one import" in note for note in report.notes)
