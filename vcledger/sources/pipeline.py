@@ -192,8 +192,8 @@ class Import:
         """Late audit lines and dumps are as they should be; of anything else a person wants to know."""
         if self.report.late and any(source.format not in SECOND_HAND for source in sources):
             self.report.note(
-                f"{self.report.late} events are older than what the ledger had got to, or than a watch beside them: kept "
-                "as late, which timelines and `why` read and caches skip; files of the same time belong in one import"
+                f"{self.report.late} events are older than what the ledger had got to, or than a watch beside them: "
+                "kept as late, which timelines and `why` read and caches skip; files of one time belong in one import"
             )
 
     # --- the files ----------------------------------------------------------------------------------------------
