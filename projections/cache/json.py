@@ -18,8 +18,10 @@ HIERARCHY_WEIGHTS_KEY = "volcano.sh/hierarchy-weights"
 
 
 def number(amount: float) -> float:
-    """An int where the number is whole, as JSON has only one kind of number."""
-    return int(amount) if isinstance(amount, float) and amount.is_integer() else amount
+    """An int where the number is whole and JSON's readers can hold it, a float beyond."""
+    if isinstance(amount, int):
+        return amount if -(2**63) <= amount < 2**63 else float(amount)
+    return int(amount) if amount.is_integer() and -(2.0**63) < amount < 2.0**63 else amount
 
 
 def resource_json(resource: Resource) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def resource_json(resource: Resource) -> dict[str, Any]:
     if resource.scalars is not None:
         out["scalars"] = {name: number(amount) for name, amount in sorted(resource.scalars.items())}
     if resource.max_task_num:
-        out["max_task_num"] = resource.max_task_num
+        out["max_task_num"] = number(resource.max_task_num)
     return out
 
 

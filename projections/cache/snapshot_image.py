@@ -9,16 +9,18 @@ Resource under the models with float64 numbers, into plain rows under `exact`, w
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from volcano.objects.kinds import BY_NAME
 from volcano.objects.resource import Resource
 
 FORMAT = 1
 
-ExactRow = tuple[int | float, int | float, dict[str, int | float] | None, int]
+Amount: TypeAlias = int | float | str
+"""A number; as text where it is an int that msgpack has no room for."""
+
+ExactRow = tuple[Amount, Amount, dict[str, Amount] | None, Amount]
 """A Resource's fields with ints kept."""
 
 R = TypeVar("R")
@@ -163,24 +165,40 @@ class Image(msgspec.Struct, Generic[R], array_like=True):
 FLOAT_DECODER: msgspec.msgpack.Decoder[Image[Resource]] = msgspec.msgpack.Decoder(Image[Resource])
 EXACT_DECODER: msgspec.msgpack.Decoder[Image[ExactRow]] = msgspec.msgpack.Decoder(Image[ExactRow])
 ENCODER = msgspec.msgpack.Encoder()
-OBJECT_DECODERS: dict[str, msgspec.msgpack.Decoder[Any]] = {
-    name: msgspec.msgpack.Decoder(kind.struct) for name, kind in BY_NAME.items()
-}
+encode_object = msgspec.json.Encoder().encode
+"""A store's object to bytes: as JSON, which has room for every number that an object may carry."""
+
+
+_EXACT_MAX = 2.0**53
 
 
 def whole_number(amount: float) -> float:
     """An int where the amount is whole: shorter, and the same number."""
-    return int(amount) if isinstance(amount, float) and amount.is_integer() else amount
+    if isinstance(amount, float) and amount.is_integer() and -_EXACT_MAX < amount < _EXACT_MAX:
+        return int(amount)
+    return amount
+
+
+def pack_amount(amount: float) -> Amount:
+    """`whole_number`, and as text what doesn't fit into 64 bits."""
+    if isinstance(amount, int) and not -(2**63) <= amount < 2**63:
+        return str(amount)
+    return whole_number(amount)
+
+
+def unpack_amount(amount: Amount) -> float:
+    """The number again."""
+    return int(amount) if isinstance(amount, str) else amount
 
 
 def resource_row(resource: Resource) -> ExactRow:
     """[cpu, memory, scalars or nil, max_task_num], whole numbers as ints."""
     scalars = resource.scalars
     return (
-        whole_number(resource.milli_cpu),
-        whole_number(resource.memory),
-        None if scalars is None else {name: whole_number(amount) for name, amount in sorted(scalars.items())},
-        resource.max_task_num,
+        pack_amount(resource.milli_cpu),
+        pack_amount(resource.memory),
+        None if scalars is None else {name: pack_amount(amount) for name, amount in sorted(scalars.items())},
+        pack_amount(resource.max_task_num),
     )
 
 
@@ -209,7 +227,6 @@ __all__ = [
     "EXACT_DECODER",
     "FLOAT_DECODER",
     "FORMAT",
-    "OBJECT_DECODERS",
     "ExactRow",
     "Image",
     "JobFields",
@@ -220,8 +237,11 @@ __all__ = [
     "Small",
     "SnapshotInvalid",
     "TaskRow",
+    "encode_object",
+    "pack_amount",
     "pack_uid",
     "resource_row",
+    "unpack_amount",
     "unpack_uid",
     "whole_number",
 ]

@@ -16,7 +16,6 @@ from projections.cache.nodes import node_resource
 from projections.cache.pods import store_pod
 from projections.cache.retries import set_next_due
 from projections.cache.snapshot_image import (
-    OBJECT_DECODERS,
     Image,
     JobFields,
     JobRow,
@@ -25,9 +24,11 @@ from projections.cache.snapshot_image import (
     PodColumns,
     Small,
     TaskRow,
+    unpack_amount,
     unpack_uid,
 )
 from projections.cache.state import Cache, ImageState, JobInfo, NodeInfo, PodRef, Retry, TaskInfo
+from volcano.objects import kinds
 from volcano.objects.meta import ResourceMap
 from volcano.objects.resource import Resource
 from volcano.objects.status import TERMINATED_STATUSES, task_status
@@ -51,7 +52,10 @@ def as_it_is(resource: Resource) -> Resource:
 
 def from_row(row: Any) -> Resource:
     """Amounts that were decoded as rows."""
-    return Resource(*row)
+    milli_cpu, memory, scalars, max_task_num = row
+    if scalars is not None:
+        scalars = {name: unpack_amount(amount) for name, amount in scalars.items()}
+    return Resource(unpack_amount(milli_cpu), unpack_amount(memory), scalars, int(max_task_num))
 
 
 class Reader:
@@ -99,7 +103,7 @@ class Reader:
     def objects(self) -> None:
         cache = self.cache
         for kind, key, position, data in self.image.objects:
-            stores.put(cache, kind, key, None if data is None else OBJECT_DECODERS[kind].decode(data))
+            stores.put(cache, kind, key, None if data is None else kinds.decode(kind, data))
             if position:
                 cache.positions[kind, key] = position
             else:
@@ -247,7 +251,7 @@ class Reader:
         for name, (size, _) in node.images.items():
             cache.images.setdefault(name, ImageState(size, {})).nodes[node.name] = None
         if isinstance(row.node, bytes):
-            node.node = OBJECT_DECODERS["Node"].decode(row.node)
+            node.node = kinds.decode("Node", row.node)
         else:
             node.node = cache.node_objects[node.name] if row.node else None
         if node.node is None:

@@ -25,6 +25,7 @@ from projections.cache.snapshot_image import (
     PodColumns,
     Small,
     TaskRow,
+    encode_object,
     pack_uid,
     resource_row,
     whole_number,
@@ -255,7 +256,7 @@ class Writer:
     def header(self, node: NodeInfo) -> NodeHeader:
         which: bool | bytes = node.node is not None
         if node.node is not None and node.node is not self.cache.node_objects.get(node.name):
-            which = ENCODER.encode(node.node)
+            which = encode_object(node.node)
         return NodeHeader(
             which,
             node.position,
@@ -307,7 +308,7 @@ class Writer:
         rows: list[tuple[str, str, int, bytes | None]] = []
         for kind, key in names:
             obj = stores.held(cache, kind, key)
-            data = None if obj is None else ENCODER.encode(obj)
+            data = None if obj is None else encode_object(obj)
             rows.append((kind, key, cache.positions.get((kind, key), 0), data))
         return rows
 

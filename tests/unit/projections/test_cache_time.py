@@ -15,7 +15,7 @@ from volcano.events.base import Recorded
 from volcano.events.observation import Bookmark, ObjectAdded
 from volcano.objects.meta import ObjectMeta
 
-POD = {
+POD: dict[str, Any] = {
     "metadata": {"name": "p1", "namespace": "ns", "annotations": {"scheduling.k8s.io/group-name": "g"}},
     "spec": {
         "schedulerName": "volcano",
@@ -160,3 +160,28 @@ def test_go_readings_of_small_texts() -> None:
         None
     ] * 4
     assert [parse_float(text) for text in ("1.5", "1e3", "x", "1_0", "inf", " 1")] == [1.5, 1000.0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("model", ["volcano-1.10", "volcano-1.11", "exact"])
+@pytest.mark.parametrize("memory", [10**30, "9E", "20E", "1e30", "8Ei", "-1e30"])
+def test_amounts_beyond_64_bits_are_kept(model: str, memory: str | int) -> None:
+    def pod(name: str) -> dict[str, Any]:
+        requests = {"cpu": memory, "memory": memory, "ephemeral-storage": memory}
+        return {
+            "metadata": {"name": name, "namespace": "ns", "annotations": {"scheduling.k8s.io/group-name": "g"}},
+            "spec": {
+                "schedulerName": "volcano",
+                "nodeName": "n",
+                "containers": [{"resources": {"requests": requests}}],
+            },
+            "status": {"phase": "Running"},
+        }
+
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": {"memory": memory, "pods": "9E"}}}
+    steps: list[tuple[str, dict[str, Any], int]] = [("Node", node, 1)]
+    steps += [("Pod", pod(f"p{number}"), 1) for number in range(4)]
+    projection = CacheProjection(model)
+    cache = fold(model, events(*steps))
+    assert projection.digest(projection.load([projection.dump(cache)])) == projection.digest(cache)
+    cache = projection.evolve(cache, events(*steps, ("Pod", pod("p1"), 0))[-1]._replace(position=50))
+    assert projection.digest(projection.load([projection.dump(cache)])) == projection.digest(cache)
