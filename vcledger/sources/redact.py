@@ -26,7 +26,7 @@ REDACTED = b'"<redacted>"'
 Raw = msgspec.Raw
 ABSENT = Raw()
 
-_ENV_KEPT = 8_192
+_ENV_KEPT = 50_000
 
 
 class StorageOptions(msgspec.Struct, frozen=True):
