@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from eventstore.types import INFERRED, RECORDED
+from eventstore.types import INFERRED, RECORDED, AppendResult, NewEvent
 from tests.data import recording, recordings
 from tests.unit.sources.given import (
     NO_SNAPSHOTS,
@@ -245,3 +246,28 @@ def test_two_clusters_in_one_ledger_do_not_mix(tmp_path: Path) -> None:
     with ledger(tmp_path) as opened:
         assert opened.clusters() == ["north", "south"]
         assert import_paths(opened, [path], cluster="north", options=NO_SNAPSHOTS).stored == 0
+
+
+@pytest.mark.parametrize("appends", [1, 4, 9, 14])
+def test_an_import_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, appends: int) -> None:
+    """The append after so many batches never returns; the next import gives what an undisturbed one gives."""
+    path = recording("07") / "watch.jsonl.zst"
+    imported(tmp_path, path, db="whole.db")
+    with ledger(tmp_path) as opened:
+        append, left = opened.store.append, iter(range(appends))
+
+        def killed(batch: Sequence[NewEvent]) -> AppendResult:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return append(batch)
+
+        monkeypatch.setattr(opened.store, "append", killed)
+        with pytest.raises(KeyboardInterrupt):
+            import_paths(opened, [path], options=ImportOptions(snapshots=False, batch=40))
+    assert 0 < len(events(tmp_path)) < 700
+    imported(tmp_path, path)
+    resumed, whole = (
+        [(one.type, one.kind, one.uid, one.payload, one.observed_at, one.late) for one in events(tmp_path, db)]
+        for db in ("test.db", "whole.db")
+    )
+    assert resumed == whole
