@@ -6,6 +6,7 @@ snapshot is made of. Called by `vcledger.sources.pipeline`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 
 from eventstore.types import EventStoreError
@@ -43,7 +44,8 @@ class Snapshots:
     def begin_when_worth_it(self, stored: int) -> None:
         """Starts the second process once the import has turned out to be a long one."""
         if self.wanted and self._process is None and stored >= WORTH_A_PROCESS:
-            self._process = SnapshotProcess(location(self.ledger), self.cluster, cache_projection())
+            with suppress(OSError):  # no more processes: `finish` folds in this one
+                self._process = SnapshotProcess(location(self.ledger), self.cluster, cache_projection())
 
     def finish(self, report: ImportReport) -> int | None:
         """Brings the snapshots up to the end; how many were made, None when none were wanted. A failure is noted: the
