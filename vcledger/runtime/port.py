@@ -1,0 +1,63 @@
+"""The API port: requests and answers as values, and the interface that both API servers, the simulated and the real one,
+stand behind.
+
+Owns these shapes. Must not know who answers. Called by the loop, the simulation, and the list+watch machine's driver.
+
+A request is what would go over the wire: verb, path and body. `code` None in an answer means that no answer came (a
+time-out, a dropped connection): the request may or may not have been carried out.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from vcledger.scheduler.requests import Request
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`code`: HTTP status, None when no answer came. `body`: the JSON answered, an object, a list or a Status."""
+
+    code: int | None
+    body: bytes = b""
+
+    @property
+    def ok(self) -> bool:
+        return self.code is not None and 200 <= self.code < 300
+
+
+class WatchLine(msgspec.Struct, frozen=True):
+    """One line of a watch stream: type ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, and the object's JSON."""
+
+    type: str
+    object: bytes
+
+
+class WatchStream(Protocol):
+    """An open watch."""
+
+    def take(self) -> list[WatchLine]:
+        """The lines that have arrived since the last call, without waiting."""
+        ...
+
+    @property
+    def closed(self) -> bool:
+        """The server ended the stream and all its lines have been taken."""
+        ...
+
+
+class ApiPort(Protocol):
+    """What an API server can be asked."""
+
+    def do(self, request: Request) -> Answer:
+        """Carries out one request."""
+        ...
+
+    def list(self, kind: str, *, limit: int | None = None, continue_: str = "", resource_version: str = "") -> Answer:
+        """A list of a kind (our name), with pagination."""
+        ...
+
+    def watch(self, kind: str, *, resource_version: str, bookmarks: bool = True) -> Answer | WatchStream:
+        """A watch from a version; an Answer (such as 410) when it is refused at once."""
+        ...

@@ -1,0 +1,134 @@
+"""Requests to an API server, as values.
+
+Owns their shapes and their path. Must not know who carries them out. Called by the deciders, which make them, and by
+`vcledger.runtime.port` and the servers behind it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from volcano.objects.kinds import BY_NAME
+
+
+def path_of(kind: str, namespace: str, name: str = "", subresource: str = "") -> str:
+    """The URL path of an object or collection: `/api/v1/namespaces/default/pods/p1/binding`."""
+    found = BY_NAME[kind]
+    group = f"/apis/{found.group}/{found.versions[0]}" if found.group else f"/api/{found.versions[0]}"
+    where = f"/namespaces/{namespace}" if found.namespaced and namespace else ""
+    rest = "".join(f"/{part}" for part in (name, subresource) if part)
+    return f"{group}{where}/{found.resource}{rest}"
+
+
+class Request(msgspec.Struct, frozen=True, tag=True):
+    """Base of all requests. `verb` is HTTP's, `path` the URL's path."""
+
+    @property
+    def verb(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def path(self) -> str:
+        raise NotImplementedError
+
+
+class Get(Request, frozen=True):
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def verb(self) -> str:
+        return "GET"
+
+    @property
+    def path(self) -> str:
+        return path_of(self.kind, self.namespace, self.name)
+
+
+class Update(Request, frozen=True):
+    """PUT of a whole object (JSON in `body`); its metadata.resourceVersion makes it conditional."""
+
+    kind: str
+    namespace: str
+    name: str
+    body: bytes
+    subresource: str = ""
+
+    @property
+    def verb(self) -> str:
+        return "PUT"
+
+    @property
+    def path(self) -> str:
+        return path_of(self.kind, self.namespace, self.name, self.subresource)
+
+
+class Patch(Request, frozen=True):
+    """Strategic merge patch (JSON in `body`) of an object or its status; `uid` in the patch is a precondition."""
+
+    kind: str
+    namespace: str
+    name: str
+    body: bytes
+    subresource: str = ""
+
+    @property
+    def verb(self) -> str:
+        return "PATCH"
+
+    @property
+    def path(self) -> str:
+        return path_of(self.kind, self.namespace, self.name, self.subresource)
+
+
+class Create(Request, frozen=True):
+    """POST of a new object (JSON in `body`)."""
+
+    kind: str
+    namespace: str
+    body: bytes
+
+    @property
+    def verb(self) -> str:
+        return "POST"
+
+    @property
+    def path(self) -> str:
+        return path_of(self.kind, self.namespace)
+
+
+class Bind(Request, frozen=True):
+    """POST pods/binding: namespace, name, UID and annotations of the pod, and the node as target (DefaultBinder.Bind)."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    annotations: dict[str, str] = {}
+
+    @property
+    def verb(self) -> str:
+        return "POST"
+
+    @property
+    def path(self) -> str:
+        return path_of("Pod", self.namespace, self.name, "binding")
+
+
+class Delete(Request, frozen=True):
+    """DELETE with an optional UID precondition; an eviction is a delete of a pod with its grace period."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    grace_seconds: int | None = None
+
+    @property
+    def verb(self) -> str:
+        return "DELETE"
+
+    @property
+    def path(self) -> str:
+        return path_of(self.kind, self.namespace, self.name)
