@@ -1,4 +1,4 @@
-"""The API port: requests and answers as values, and the interface that both API servers, simulated and real, stand behind.
+"""The API port: requests and answers as values, and the interface behind which an API server stands, simulated or real.
 
 Owns these shapes. Must not know who answers. Called by the loop, the simulation, and the list+watch machine's driver.
 

@@ -99,7 +99,7 @@ class Create(Request, frozen=True):
 
 
 class Bind(Request, frozen=True):
-    """POST pods/binding with the pod's namespace, name, UID and annotations, the node as target (DefaultBinder.Bind)."""
+    """POST pods/binding with the pod's namespace, name, UID and annotations, the node as target (Volcano's Binder)."""
 
     namespace: str
     name: str
