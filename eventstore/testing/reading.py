@@ -189,7 +189,7 @@ class ReadConformance:
             for events in store.follow(1, stop=done.is_set, poll_seconds=0.05, kinds="Pod"):
                 assert events
                 seen.extend(event.position for event in events)
-                if seen[-1] >= 8:
+                if seen[-1] >= 10:
                     done.set()
 
         thread = threading.Thread(target=run)

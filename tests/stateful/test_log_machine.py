@@ -321,7 +321,7 @@ def _settings(examples: int, steps: int) -> settings:
 
 @pytest.mark.slow
 def test_on_sqlite() -> None:
-    run_state_machine_as_test(SQLiteMachine, settings=_settings(40, 25))
+    run_state_machine_as_test(SQLiteMachine, settings=_settings(30, 20))
 
 
 @pytest.fixture
@@ -341,4 +341,4 @@ def test_on_postgres(fresh_schema: str) -> None:
                     connection.execute("CREATE SCHEMA public")
             return fresh_schema
 
-    run_state_machine_as_test(PostgresMachine, settings=_settings(6, 20))
+    run_state_machine_as_test(PostgresMachine, settings=_settings(5, 15))
