@@ -12,18 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from vcledger.scheduler.requests import Request
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """`code`: HTTP status, None when no answer came. `body`: the JSON answered, an object, a list or a Status."""
-
-    code: int | None
-    body: bytes = b""
-
-    @property
-    def ok(self) -> bool:
-        return self.code is not None and 200 <= self.code < 300
+from vcledger.scheduler.requests import Answer, Request
 
 
 class WatchLine(msgspec.Struct, frozen=True):
@@ -60,3 +49,6 @@ class ApiPort(Protocol):
     def watch(self, kind: str, *, resource_version: str, bookmarks: bool = True) -> Answer | WatchStream:
         """A watch from a version; an Answer (such as 410) when it is refused at once."""
         ...
+
+
+__all__ = ["Answer", "ApiPort", "Request", "WatchLine", "WatchStream"]

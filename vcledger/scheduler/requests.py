@@ -1,4 +1,4 @@
-"""Requests to an API server, as values.
+"""Requests to an API server and its answers, as values.
 
 Owns their shapes and their path. Must not know who carries them out. Called by the deciders, which make them, and by
 `vcledger.runtime.port` and the servers behind it.
@@ -132,3 +132,33 @@ class Delete(Request, frozen=True):
     @property
     def path(self) -> str:
         return path_of(self.kind, self.namespace, self.name)
+
+
+class CallHandler(Request, frozen=True):
+    """No request to the API server: the call of a task's own bind error handler by its name. Whoever carries effects
+    out answers 200 when the handler returned, and any other code with the error's text as body when it failed."""
+
+    handler: str
+    namespace: str
+    name: str
+    uid: str
+    node: str
+
+    @property
+    def verb(self) -> str:
+        return "CALL"
+
+    @property
+    def path(self) -> str:
+        return f"handlers/{self.handler}"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`code`: HTTP status, None when no answer came. `body`: the JSON answered, an object, a list or a Status."""
+
+    code: int | None
+    body: bytes = b""
+
+    @property
+    def ok(self) -> bool:
+        return self.code is not None and 200 <= self.code < 300

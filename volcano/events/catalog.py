@@ -132,8 +132,10 @@ TYPES: tuple[EventType, ...] = (
         "resync",
         "Pod",
         resync.ResyncQueued,
+        resync.ResyncRequested,
         resync.ResyncSucceeded,
         resync.ResyncFailed,
+        resync.BindErrorHandlerSet,
         resync.BindErrorHandlerCalled,
     ),
     *_family("node-sync", "Node", node_sync.NodeSynced, node_sync.NodeSyncFailed, node_sync.NodeRemoved),
@@ -146,7 +148,7 @@ TYPES: tuple[EventType, ...] = (
         cleanup.JobDeleted,
     ),
     *_family("recovery", SCHEDULER, recovery.RecoveryStarted),
-    *_family("recovery", ANY_KIND, recovery.InDoubtResolved),
+    *_family("recovery", ANY_KIND, recovery.InDoubtQueued, recovery.InDoubtAsked, recovery.InDoubtResolved),
     *_family("recovery", SCHEDULER, recovery.RecoveryCompleted),
 )
 """Every event, family by family, in the order in which things happen."""

@@ -2,7 +2,7 @@
 
 Owns these events. Must not know how a process recovers. Called through `volcano.events.catalog`.
 
-RecoveryStarted and RecoveryCompleted stand in the scheduler's own stream, InDoubtResolved in the stream of its intent.
+RecoveryStarted and RecoveryCompleted stand in the scheduler's own stream, InDoubt… in the stream of their intent.
 """
 
 from __future__ import annotations
@@ -22,6 +22,24 @@ class RecoveryStarted(DomainEvent, frozen=True):
     head: int
     snapshot: int | None = None
     in_doubt: tuple[int, ...] = ()
+
+
+class InDoubtQueued(DomainEvent, frozen=True):
+    """No answer came to the intent at position `intent`, or the process died before it. The API server is to be asked
+    what became of it after `delay_seconds`, the `attempt`-th time."""
+
+    intent: int
+    intent_type: str
+    attempt: int = 1
+    delay_seconds: float = 0.0
+
+
+class InDoubtAsked(DomainEvent, frozen=True):
+    """Intent: GET of the object that the intent at position `intent` was about."""
+
+    intent: int
+    intent_type: str
+    attempt: int = 1
 
 
 class InDoubtResolved(DomainEvent, frozen=True):

@@ -21,6 +21,13 @@ class ResyncQueued(DomainEvent, frozen=True):
     node: str = ""
 
 
+class ResyncRequested(DomainEvent, frozen=True):
+    """Intent: GET of the pod. Until its outcome is known nobody else reads the same task again."""
+
+    job: str
+    attempt: int
+
+
 class ResyncSucceeded(DomainEvent, frozen=True):
     """The API server was read. `found`: the task is now as it said (on `node`, in `phase`); otherwise the pod is gone
     and the task was removed everywhere. `pod_uid` differs from the stream's when another pod has the name now."""
@@ -44,6 +51,13 @@ class ResyncFailed(DomainEvent, frozen=True):
     reason: str = ""
     message: str = ""
     requeued: bool = True
+
+
+class BindErrorHandlerSet(DomainEvent, frozen=True):
+    """The task has a handler of bind errors of its own from now on, whatever is read again; '': none any more."""
+
+    job: str
+    handler: str
 
 
 class BindErrorHandlerCalled(DomainEvent, frozen=True):
