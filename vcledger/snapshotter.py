@@ -9,12 +9,17 @@ It can stop at any moment: the next one goes on from the newest snapshot.
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import suppress
+from io import FileIO
 from itertools import islice
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from eventstore import EventStore, open_store
@@ -34,6 +39,11 @@ POLL_SECONDS = 0.05
 
 TELL_SECONDS = 0.2
 """How often whoever waits for it is told how far it is."""
+
+CLOSE_SECONDS = 5.0
+"""How long the second process has to leave by itself."""
+
+_FINISH = b"finish\n"
 
 
 class Policy(NamedTuple):
@@ -142,79 +152,148 @@ class SnapshotterFailed(VcledgerError):
 class SnapshotProcess:
     """A snapshotter in a process of its own, so that an import and its snapshots each have a core.
 
-    The log is all they share: the child opens `db` itself, follows it, and ends by itself when the parent is gone.
-    Like all of multiprocessing's spawn, it needs a main module that can be imported.
+    The log is all they share: the child opens `db` itself, follows it, and ends by itself when the parent is gone. It
+    is a fresh interpreter that knows nothing of the caller's main module, and a Ctrl-C at the terminal is the
+    parent's alone. What to do goes in over its standard input (a URL's password has no place among arguments), how far
+    it is comes back as lines of JSON. The projection must be one that can be pickled.
     """
 
     def __init__(self, db: str, cluster: str, projection: Projection[Any], policy: Policy = DEFAULT_POLICY) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._ours, theirs = context.Pipe()
-        self._reached = context.Array("q", len(Progress._fields), lock=False)
-        self._process = context.Process(
-            target=_serve,
-            args=(theirs, self._reached, db, cluster, projection, policy),
-            name="vcledger-snapshots",
-            daemon=True,
+        asked = pickle.dumps((db, cluster, projection, policy))
+        self._reached, self._problem = Progress(0, 0, 0, 0), ""
+        self._finished = False
+        self._ended = threading.Event()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", "from vcledger.snapshotter import serve; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+            start_new_session=True,
         )
-        self._process.start()
-        theirs.close()
+        with suppress(OSError):  # it has ended already: `finish` says so
+            self._tell(asked)
+        self._listener = threading.Thread(target=self._listen, name="vcledger-snapshots", daemon=True)
+        self._listener.start()
+
+    def _tell(self, message: bytes) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(message)
+        self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with suppress(ValueError, OSError):  # a line cut off, or the pipe closed from this side
+            for line in self._process.stdout:
+                message = json.loads(line)
+                if isinstance(message, list):
+                    self._reached = Progress(*message)
+                else:
+                    self._problem, self._finished = message, True
+        self._ended.set()
 
     def progress(self) -> Progress:
         """How far it is. Never waits."""
-        return Progress(*self._reached)
+        return self._reached
 
     def finish(self, on_progress: Callable[[Progress], None] | None = None) -> Progress:
         """Lets it fold up to what is the head now, and waits for it; `on_progress` is told a few times a second.
         SnapshotterFailed when it could not."""
         try:
-            self._ours.send("finish")
-            while not self._ours.poll(TELL_SECONDS):
+            with suppress(OSError):
+                self._tell(_FINISH)
+            while not self._ended.wait(TELL_SECONDS):
                 if on_progress is not None:
                     on_progress(self.progress())
-            problem = self._ours.recv()
-        except (EOFError, OSError) as error:
-            raise SnapshotterFailed("the snapshot process ended too early; run the import again to go on") from error
+            if not self._finished:
+                raise SnapshotterFailed(
+                    f"the snapshot process ended too early{self._last_words()}; run the import again to go on"
+                )
         finally:
             self.close()
-        if problem:
-            raise SnapshotterFailed(f"snapshots: {problem}")
+        if self._problem:
+            raise SnapshotterFailed(f"snapshots: {self._problem}")
         if on_progress is not None:
             on_progress(self.progress())
         return self.progress()
 
+    def _last_words(self) -> str:
+        self._process.wait(timeout=CLOSE_SECONDS)
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return f" ({lines[-1].strip()})" if lines else ""
+
     def close(self) -> None:
         """Ends it wherever it is. The snapshots that it has saved stay good."""
-        self._ours.close()
-        self._process.join(timeout=5)
-        if self._process.is_alive():
-            self._process.terminate()
-            self._process.join()
+        process = self._process
+        with suppress(OSError):
+            if process.stdin is not None:
+                process.stdin.close()
+        try:
+            process.wait(timeout=CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._listener.join()
+        if process.stdout is not None:
+            process.stdout.close()
+        self._errors.close()
 
 
-def _serve(pipe: Connection, reached: Any, db: str, cluster: str, projection: Projection[Any], policy: Policy) -> None:
-    """The second process: fold what there is, look again, until told to finish or the pipe closes. Its last word is
-    what went wrong, '' when nothing did."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+class _ParentGone(Exception):
+    """Nobody waits for the snapshots any more."""
+
+
+class _Orders:
+    """What the parent says, heard in a thread: that it is time to finish, or, by closing the pipe, to leave."""
+
+    def __init__(self, pipe: FileIO) -> None:
+        self.heard, self.gone = threading.Event(), False
+        self._pipe = pipe
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        self.gone = self._pipe.readline() != _FINISH
+        self.heard.set()
+        if self._pipe.readline() == b"":
+            self.gone = True
+
+    def check(self) -> None:
+        if self.gone:
+            raise _ParentGone
+
+
+def serve() -> None:
+    """The second process's whole life: read what to do from standard input, then fold what there is and look again,
+    until told to finish or left alone. Its last word is what went wrong, '' when nothing did."""
+    asked, words = FileIO(0, closefd=False), sys.stdout  # unbuffered: a thread that reads on at the end holds no lock
+    db, cluster, projection, policy = pickle.load(asked)
+    orders = _Orders(asked)
 
     def tell(progress: Progress) -> None:
-        reached[:] = progress
+        orders.check()
+        print(json.dumps(progress), file=words, flush=True)
 
-    problem = ""
     try:
-        with open_store(db) as store:
-            snapshotter = Snapshotter(store, cluster, projection, policy)
-            finishing = False
-            while True:
-                before = snapshotter.position
-                tell(snapshotter.run(on_progress=tell))
-                if finishing:
-                    break
-                wait = 0.0 if snapshotter.position > before else POLL_SECONDS
-                finishing = pipe.poll(wait) and pipe.recv() == "finish"
-    except (EOFError, BrokenPipeError):
-        return
-    except (EventStoreError, VcledgerError) as error:
-        problem = str(error)
-    with suppress(OSError):
-        pipe.send(problem)
-    pipe.close()
+        problem = ""
+        try:
+            with open_store(db) as store:
+                _follow(Snapshotter(store, cluster, projection, policy), orders, tell)
+        except (EventStoreError, VcledgerError) as error:
+            problem = str(error)
+        print(json.dumps(problem), file=words, flush=True)
+    except (_ParentGone, BrokenPipeError):
+        os._exit(1)  # without the interpreter's own attempt to flush a pipe that nobody reads
+
+
+def _follow(snapshotter: Snapshotter[Any], orders: _Orders, tell: Callable[[Progress], None]) -> None:
+    finishing = False
+    while True:
+        before = snapshotter.position
+        tell(snapshotter.run(on_progress=tell))
+        if finishing:
+            return
+        orders.heard.wait(0.0 if snapshotter.position > before else POLL_SECONDS)
+        orders.check()
+        finishing = orders.heard.is_set()

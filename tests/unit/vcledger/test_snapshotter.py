@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -144,3 +148,53 @@ def test_a_process_that_is_killed_leaves_the_ledger_whole(ledger: Ledger, db: st
         process.finish()
     catch_up(ledger, policy=SMALL)
     assert shape(ledger)[-1][0] == 320
+
+
+SCRIPT = """
+import sys
+from vcledger.ledger import cache_projection
+from vcledger.snapshotter import Policy, SnapshotProcess
+process = SnapshotProcess(sys.argv[1], "c", cache_projection(), Policy(60, 20))
+print(process._process.pid, flush=True)
+if sys.argv[2] == "wait":
+    sys.stdin.read()
+print(process.finish().position)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_main_guard_is_run_once(ledger: Ledger, db: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    (tmp_path / "json.py").write_text("raise SystemExit('a file beside the script was taken for a module')")
+    done = subprocess.run(
+        [sys.executable, "-P", script, db, "go"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.stderr == ""
+    assert done.stdout.split()[1:] == ["330"]
+    assert shape(ledger)[-1][0] == 320
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+def test_a_parent_that_goes_takes_the_process_along(ledger: Ledger, db: str, stop: signal.Signals) -> None:
+    command = [sys.executable, "-c", SCRIPT, db, "wait"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.send_signal(stop)
+        assert parent.wait(timeout=20) != 0
+    deadline = time.monotonic() + 20
+    while alive(child):
+        assert time.monotonic() < deadline, "the snapshot process goes on without its parent"
+        time.sleep(0.02)
+    catch_up(ledger, policy=SMALL)
+    assert shape(ledger)[-1][0] == 320
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
