@@ -29,6 +29,7 @@ COMMANDS = (
     "drift",
     "conformance",
     "verify",
+    "check",
     "stats",
     "db",
     "demo",

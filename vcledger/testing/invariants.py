@@ -1,0 +1,227 @@
+"""The twelve invariants of the design, as named checks over a stream of events or a whole ledger.
+
+Owns their names and what a check reports. Must not know the terminal. Called by `cli.check`, the state machines, the
+simulation and users' tests:
+
+    broken = [verdict for verdict in check_ledger(ledger) if verdict.broken]
+
+1 to 8 and 12 are rules over the events and the fold's state (`vcledger.testing.invariant_rules`); 9 and 10 are what
+`vcledger.verify` checks, with a state dumped halfway and folded on; 11 holds when every recovery settles what was in
+doubt and none of the others is broken from the first one on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from projections.cache import CacheConfig, CacheProjection
+from projections.cache.state import Cache, Touched
+from vcledger import codec
+from vcledger.ledger import DEFAULT_CONFIG, Ledger, cache_projection
+from vcledger.testing.invariant_rules import (
+    AfterFailure,
+    AgreesWithLists,
+    Assumptions,
+    BoundOnce,
+    Break,
+    JobsGoLast,
+    NodeBooks,
+    OneClaim,
+    Recovered,
+    Rule,
+    WholeGangs,
+    WorthWriting,
+)
+from vcledger.verify import Verification, verify
+from volcano.events.base import Recorded
+
+MODEL = "exact"
+"""The model whose books the rules are about: Volcano's own are wrong on purpose (see `projections.cache.models`)."""
+
+HELD, BROKEN, NOT_APPLICABLE = "held", "broken", "not applicable"
+
+
+class Invariant(NamedTuple):
+    """One of the twelve: its number in the design, a name, and what it says."""
+
+    number: int
+    name: str
+    says: str
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    Invariant(1, "node-books", "a node's used is the sum of its tasks that count; idle and used make allocatable"),
+    Invariant(2, "assumptions", "an assumed PV or PVC is confirmed or reverted, never both, and none outlives its pod"),
+    Invariant(3, "one-claim", "no PV is claimed by two claims, and no claim has two PVs"),
+    Invariant(4, "bound-once", "a pod UID is bound at most once, and never to a node that was removed"),
+    Invariant(5, "after-failure", "after a failed bind: reverted, queued for resync, the condition patched once"),
+    Invariant(6, "agrees-with-lists", "where the API server listed a kind, the cache equals what it said"),
+    Invariant(7, "jobs-go-last", "a job is deleted only without PodGroup and tasks"),
+    Invariant(8, "whole-gangs", "an allocation commits at least minMember tasks of a gang, or none"),
+    Invariant(9, "same-state", "the state from any snapshot and the tail equals the state from the whole log"),
+    Invariant(10, "log-order", "stream versions have no holes, positions are in commit order, each is stored once"),
+    Invariant(11, "recovery", "after a crash every doubt is settled, and 1 to 10 hold"),
+    Invariant(12, "worth-writing", "no status update is sent that changes nothing"),
+)
+
+RULES: dict[int, Callable[[], Rule]] = {
+    1: NodeBooks,
+    2: Assumptions,
+    3: OneClaim,
+    4: BoundOnce,
+    5: AfterFailure,
+    6: AgreesWithLists,
+    7: JobsGoLast,
+    8: WholeGangs,
+    11: Recovered,
+    12: WorthWriting,
+}
+
+
+class Verdict(NamedTuple):
+    """What came of one invariant: HELD, BROKEN (first at `position`) or NOT_APPLICABLE, and `text`: how it was broken,
+    or why it does not apply. `seen` counts the moments at which it was looked at."""
+
+    invariant: Invariant
+    outcome: str
+    position: int = 0
+    text: str = ""
+    seen: int = 0
+
+    @property
+    def broken(self) -> bool:
+        return self.outcome == BROKEN
+
+
+class Watcher:
+    """Folds events and shows each to the rules. Feed it with `see`, in the order of the log; `verdicts` may be asked
+    for at any time. `cache`: the state to begin with (None: before everything)."""
+
+    def __init__(self, config: CacheConfig = DEFAULT_CONFIG, cache: Cache | None = None) -> None:
+        self.projection: CacheProjection = cache_projection(MODEL, config)
+        self.cache = cache if cache is not None else self.projection.initial()
+        self.rules = {number: make() for number, make in RULES.items()}
+        self.events = 0
+
+    def see(self, recorded: Recorded) -> None:
+        """One event. Late ones are passed over, as the folds do."""
+        if recorded.late:
+            return
+        self.events += 1
+        for rule in self.rules.values():
+            rule.clock(recorded)
+            rule.before(recorded, self.cache)
+        self.cache.touched = Touched()
+        self.cache = self.projection.evolve(self.cache, recorded)
+        for rule in self.rules.values():
+            rule.after(recorded, self.cache)
+
+    def verdicts(self) -> list[Verdict]:
+        """What the rules say so far; 9 and 10, which are about the log itself, are not among them."""
+        return [self._verdict(one) for one in INVARIANTS if one.number in self.rules]
+
+    def _verdict(self, invariant: Invariant) -> Verdict:
+        rule = self.rules[invariant.number]
+        breach = rule.broken
+        if breach is None and isinstance(rule, Recovered) and rule.first is not None:
+            breach = self._after_recovery(rule.first)
+        if breach is not None:
+            return Verdict(invariant, BROKEN, breach.position, breach.text, rule.seen)
+        if not rule.seen:
+            return Verdict(invariant, NOT_APPLICABLE, text=rule.absent)
+        return Verdict(invariant, HELD, seen=rule.seen)
+
+    def _after_recovery(self, first: int) -> Break | None:
+        """The first of the others' breaches that stands after the first recovery began."""
+        others = [
+            Break(rule.broken.position, f"{INVARIANTS[number - 1].name}: {rule.broken.text}")
+            for number, rule in self.rules.items()
+            if number <= 10 and rule.broken is not None and rule.broken.position > first
+        ]
+        return min(others, default=None)
+
+
+def check_events(events: Iterable[Recorded], *, config: CacheConfig = DEFAULT_CONFIG) -> list[Verdict]:
+    """The invariants over the events of one cluster, from the first on; without 9 and 10, which need a log."""
+    watcher = Watcher(config)
+    for recorded in events:
+        watcher.see(recorded)
+    return watcher.verdicts()
+
+
+def check_ledger(
+    ledger: Ledger, *, position: int | None = None, cluster: str | None = None, config: CacheConfig = DEFAULT_CONFIG
+) -> list[Verdict]:
+    """All twelve over a ledger, up to a position (None: the head). After a prune they begin at its cut. Raises the
+    ledger's and the log's errors."""
+    name = ledger.cluster(cluster)
+    end = ledger.position(position, name)
+    start = ledger.store.first() - 1
+    projection = cache_projection(MODEL, config)
+    watcher = Watcher(config, ledger.folder.at(projection, name, start) if start else None)
+    half, dumped, where = (start + end) // 2, b"", start
+    for recorded in codec.fold_stream(ledger.store, name, start, end):
+        if not dumped and recorded.position > half:
+            dumped, where = projection.dump(watcher.cache), recorded.position - 1
+        watcher.see(recorded)
+    checked = verify(ledger)
+    found = {verdict.invariant.number: verdict for verdict in watcher.verdicts()}
+    found[9] = _same_state(checked, end, name, _from_half(ledger, watcher, dumped, name, where, end))
+    found[10] = _log_order(checked, end)
+    recovered = watcher.rules[11]
+    if isinstance(recovered, Recovered) and recovered.first is not None and not found[11].broken:
+        worse = [found[number] for number in (9, 10) if found[number].broken]
+        if worse:
+            found[11] = Verdict(INVARIANTS[10], BROKEN, worse[0].position, worse[0].text, recovered.seen)
+    return [found[one.number] for one in INVARIANTS]
+
+
+def _from_half(ledger: Ledger, watcher: Watcher, dumped: bytes, cluster: str, where: int, end: int) -> Break | None:
+    """Whether a state that was dumped at a position and folded on is the one folded throughout."""
+    if not dumped:
+        return None
+    projection = watcher.projection
+    state = projection.load([dumped])
+    for recorded in codec.fold_stream(ledger.store, cluster, where, end):
+        state = projection.evolve(state, recorded)
+    same = projection.digest(state) == projection.digest(watcher.cache)
+    return None if same else Break(where, "a state dumped here and folded on differs from the one folded throughout")
+
+
+def _same_state(checked: Verification, end: int, cluster: str, half: Break | None) -> Verdict:
+    checks = [one for one in checked.checks if one.position <= end and one.cluster == cluster]
+    wrong = [Break(one.position, f"{one.projection}: {one.problem}") for one in checks if not one.ok]
+    if half is not None:
+        wrong.append(half)
+    if wrong:
+        first = min(wrong)
+        return Verdict(INVARIANTS[8], BROKEN, first.position, first.text, len(checks) + 1)
+    return Verdict(INVARIANTS[8], HELD, seen=len(checks) + 1)
+
+
+def _log_order(checked: Verification, end: int) -> Verdict:
+    wrong = [one for one in checked.log.findings if one.position <= end]
+    if wrong:
+        first = min(wrong, key=lambda one: one.position)
+        return Verdict(INVARIANTS[9], BROKEN, first.position, f"{first.rule}: {first.message}", checked.log.events)
+    return Verdict(INVARIANTS[9], HELD, seen=checked.log.events)
+
+
+def first_broken(verdicts: Sequence[Verdict]) -> Verdict | None:
+    """The breach that stands first in the log."""
+    return min((one for one in verdicts if one.broken), key=lambda one: one.position, default=None)
+
+
+__all__ = [
+    "BROKEN",
+    "HELD",
+    "INVARIANTS",
+    "NOT_APPLICABLE",
+    "Invariant",
+    "Verdict",
+    "Watcher",
+    "check_events",
+    "check_ledger",
+    "first_broken",
+]
