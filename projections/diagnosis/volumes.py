@@ -175,12 +175,18 @@ class VolumeBinding:
 
     def take(self, node: NodeView) -> list[str]:
         """The names of the volumes that the claims would take on a node that `check` lets through."""
+        return [candidate.volume.metadata.name for _, candidate in self.plan(node) if candidate is not None]
+
+    def plan(self, node: NodeView) -> list[tuple[ClaimState, Candidate | None]]:
+        """Each waiting claim with the volume that it would take on such a node; None: one has to be made for it."""
         taken: list[str] = []
+        planned: list[tuple[ClaimState, Candidate | None]] = []
         for state in self.waiting:
             candidate = self._match(state, node, taken)
             if candidate is not None:
                 taken.append(candidate.volume.metadata.name)
-        return taken
+            planned.append((state, candidate))
+        return planned
 
     def _match(self, state: ClaimState, node: NodeView, taken: Sequence[str]) -> Candidate | None:
         found = self.searches.get(state.key)
