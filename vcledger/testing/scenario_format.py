@@ -74,6 +74,18 @@ class Script(NamedTuple):
         return any(step.type == "DB" or step.object.get("op") == "spawn" for step in self.steps)
 
 
+class ScenarioResult(NamedTuple):
+    """What came of a scenario: lines run, facts compared, and what was not as expected, one a line."""
+
+    lines: int
+    facts: int
+    problems: list[str]
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+
 ACTIONS: dict[str, tuple[str, ...]] = {
     "assume": ("pod", "node"),
     "bind": ("pod", "node"),
@@ -422,6 +434,7 @@ __all__ = [
     "Checkpoint",
     "Fact",
     "ScenarioInvalid",
+    "ScenarioResult",
     "Script",
     "Step",
     "read_script",
