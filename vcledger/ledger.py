@@ -47,6 +47,7 @@ DEFAULT_MODEL = "volcano-1.11"
 DEFAULT_CONFIG = CacheConfig()
 
 _STATES_KEPT = 4
+_AT_ONCE = 200
 _OBJECTS_KEPT = 20_000
 
 
@@ -168,10 +169,16 @@ class Ledger:
             raise UnknownMarker(f"{len(found)} markers are called {name!r}: name the file, or a position: {places}")
         return found[-1].position
 
-    def observed_at(self, position: int) -> int | None:
-        """The observed time (microseconds) of the event at that position; None when the log doesn't have it."""
-        found = self.store.get([position])
-        return found[0].observed_at if found else None
+    def observed_at(self, position: int, cluster: str | None = None) -> int | None:
+        """The observed time (microseconds) of the event at that position; None when the log doesn't have it. With a
+        cluster the newest observed time of that cluster up to the position: the time for which its state there stands.
+        Other clusters' events and late ones don't count."""
+        if cluster is None:
+            found = self.store.get([position])
+            return found[0].observed_at if found else None
+        wanted = self.store.read(to=position, cluster=cluster, late=False, reverse=True, limit=1, batch=_AT_ONCE)
+        newest = next(wanted, None)
+        return newest.observed_at if newest is not None else None
 
     # --- events and objects ---------------------------------------------------------------------------------------
 
