@@ -11,8 +11,8 @@ that kind with no name.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -195,18 +195,25 @@ def _event(position: int, name: str, schema: int, kind: str, payload: bytes) -> 
         raise UndecodableEvent(f"position {position}: {error}") from error
 
 
+Decoders: TypeAlias = Mapping[str, Callable[[bytes], Any]]
+"""A kind to what reads its objects."""
+
+_WHOLE: Decoders = {kind: decoder.decode for kind, decoder in kinds.DECODERS.items()}
+
+
 def fold_stream(
-    store: EventStore, cluster: str, after: int, to: int, *, read: Collection[str] | None = None
+    store: EventStore, cluster: str, after: int, to: int, *, decoders: Decoders | None = None
 ) -> Iterator[Recorded]:
-    """The events of a cluster after a position up to another, late ones left out, as a fold wants them. `read`: kinds
-    whose objects the fold looks into (None: all); those of other kinds come undecoded, as an empty Part.
+    """The events of a cluster after a position up to another, late ones left out, as a fold wants them. `decoders`:
+    what reads the objects that the fold looks into, which may be less than the whole object (None: all, whole); those
+    of other kinds come undecoded, as an empty Part.
 
     The same as `recorded` over `store.read`, on the way that makes the fewest objects: this and the fold itself are
     what a rebuild spends its time on. One event at a time, so that each is in the processor's cache while it is used,
     and freed before the next."""
-    decode: dict[str, Callable[[bytes], Part]] = {
-        kind: decoder.decode if read is None or kind in read else _undecoded for kind, decoder in kinds.DECODERS.items()
-    }
+    decode: dict[str, Callable[[bytes], Any]] = dict(_WHOLE)
+    if decoders is not None:
+        decode = {kind: decoders.get(kind, _undecoded) for kind in decode}
     today = {name: catalog.CATALOG[name].schema for name in OBJECT_TYPES}
     structs = {name: catalog.CATALOG[name].struct for name in OBJECT_TYPES}
     make = tuple.__new__
@@ -221,13 +228,6 @@ def fold_stream(
             else:
                 event = _event(position, name, schema, kind, payload)
             yield make(Recorded, (position, *stream, observed_at, known, late, version, causation, cycle, event))
-
-
-def recorded_batches(store: EventStore, cluster: str, after: int, to: int, batch: int) -> Iterator[list[Recorded]]:
-    """`fold_stream` in lists of `batch` events, for a caller that works on several at once."""
-    stream = fold_stream(store, cluster, after, to)
-    while some := list(islice(stream, batch)):
-        yield some
 
 
 _NOTHING = Part()

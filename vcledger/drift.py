@@ -16,7 +16,7 @@ from projections.cache import CACHE_KINDS, Cache, CacheConfig
 from projections.cache.state import Touched
 from vcledger import codec
 from vcledger import quantities as q
-from vcledger.folding import BATCH
+from vcledger.folding import decoders_of
 from vcledger.ledger import DEFAULT_CONFIG, Ledger, cache_projection
 from vcledger.quantities import Change, Entity, Quantities
 
@@ -158,11 +158,10 @@ def _fold_both(
     mirror, exact = (ledger.folder.at(fold, cluster, start) for fold in folds)
     for cache in (mirror, exact):
         cache.touched = Touched()
-    for batch in codec.recorded_batches(ledger.store, cluster, start, end, BATCH):
-        for recorded in batch:
-            mirror, exact = folds[0].evolve(mirror, recorded), folds[1].evolve(exact, recorded)
-            if recorded.kind not in CACHE_KINDS:
-                continue
-            name = f"{recorded.namespace}/{recorded.name}" if recorded.namespace else recorded.name
-            for key in watch.touched((mirror, exact), recorded.kind, name):
-                watch.look(key, mirror, exact, recorded.position)
+    for recorded in codec.fold_stream(ledger.store, cluster, start, end, decoders=decoders_of(folds[0])):
+        mirror, exact = folds[0].evolve(mirror, recorded), folds[1].evolve(exact, recorded)
+        if recorded.kind not in CACHE_KINDS:
+            continue
+        name = f"{recorded.namespace}/{recorded.name}" if recorded.namespace else recorded.name
+        for key in watch.touched((mirror, exact), recorded.kind, name):
+            watch.look(key, mirror, exact, recorded.position)

@@ -10,7 +10,7 @@ rewritten.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -21,9 +21,6 @@ from vcledger import codec
 from vcledger.errors import HistoryPruned
 
 S = TypeVar("S")
-
-BATCH = 500
-"""Events in a list, where a fold works on several at once."""
 
 SEGMENT = 10_000
 """Positions between two calls of a progress function."""
@@ -115,10 +112,10 @@ class Folder:
         progress: Callable[[int], None] | None = None,
     ) -> S:
         """`state`, which stands at `after`, folded on to `to`. The old one is given up."""
-        evolve, read = projection.evolve, kinds_read(projection)
+        evolve, decoders = projection.evolve, decoders_of(projection)
         while after < to:
             end = min(after + SEGMENT, to)
-            for recorded in codec.fold_stream(self.store, cluster, after, end, read=read):
+            for recorded in codec.fold_stream(self.store, cluster, after, end, decoders=decoders):
                 state = evolve(state, recorded)
             after = end
             if progress is not None:
@@ -126,7 +123,7 @@ class Folder:
         return state
 
 
-def kinds_read(projection: Projection[S]) -> Collection[str] | None:
-    """The kinds of objects that a projection looks into, when it says so in `kinds`; None: all."""
-    found: Collection[str] | None = getattr(projection, "kinds", None)
+def decoders_of(projection: Projection[S]) -> codec.Decoders | None:
+    """What reads the objects that a projection looks into, when it says so in `decoders`; None: all, whole."""
+    found: codec.Decoders | None = getattr(projection, "decoders", None)
     return found

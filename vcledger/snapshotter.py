@@ -27,7 +27,7 @@ from eventstore.types import EventStoreError, Snapshot
 from projections.base import Projection
 from vcledger import codec
 from vcledger.errors import VcledgerError
-from vcledger.folding import SEGMENT, Folder, kinds_read
+from vcledger.folding import SEGMENT, Folder, decoders_of
 
 if TYPE_CHECKING:
     from vcledger.ledger import Ledger
@@ -94,10 +94,10 @@ class Snapshotter(Generic[S]):
     def run(self, to: int | None = None, on_progress: Callable[[Progress], None] | None = None) -> Progress:
         """Folds up to `to` (None: what is the head now) and saves each snapshot that falls due on the way."""
         end = self.store.head() if to is None else to
-        read, evolve, state = kinds_read(self.projection), self.projection.evolve, self.state
+        decoders, evolve, state = decoders_of(self.projection), self.projection.evolve, self.state
         while self.position < end:
             reached = min(self.position + SEGMENT, end)
-            stream = codec.fold_stream(self.store, self.cluster, self.position, reached, read=read)
+            stream = codec.fold_stream(self.store, self.cluster, self.position, reached, decoders=decoders)
             while True:
                 last = None
                 for last in islice(stream, self.policy.changes_every - self._since):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from projections.cache.accounting import TaskRefused, job_add, job_set_status, node_add, node_remove
+from projections.cache.brief import brief_of
 from projections.cache.jobs import clean_up, priority_of
 from projections.cache.nodes import NodeUnknown, node_resource, set_books, sync_node, write_back_names
 from projections.cache.pods import add_task, delete_task, queue_resync
@@ -208,8 +209,9 @@ def _resync(cache: Cache, key: str, pod: Pod | None) -> bool:
     if pod is None:
         delete_task(cache, task)
         return True
-    ref: PodRef = pod_ref(cache, pod, cache.position)
-    fresh = new_task(pod, ref)
+    brief = brief_of(pod)
+    ref: PodRef = pod_ref(cache, brief, cache.position)
+    fresh = new_task(brief, ref)
     try:
         fresh.resreq = with_volumes(cache, ref)
     except ClaimMissing:

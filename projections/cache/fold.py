@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 from projections.cache import jobs, nodes, pods, queues, stores
 from projections.cache.actions import resync_from_store
+from projections.cache.brief import brief_of
 from projections.cache.retries import set_next_due, settle, try_again
 from projections.cache.state import Cache, Touched
 from projections.cache.tasks import pod_ref
 from projections.cache.volumes import store_claim
-from volcano.events.base import Recorded
+from volcano.events.base import Recorded, Unreadable
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
 from volcano.objects.quantity import QuantityInvalid
 from volcano.objects.resource import ResourceInsufficient
@@ -54,8 +55,8 @@ def observe(cache: Cache, delivery: Delivery, position: int) -> bool:
     kind, obj = delivery.kind, delivery.object
     if kind == "Pod":
         if delivery.gone:
-            return pods.forget_pod(cache, obj, position, inferred=delivery.inferred)
-        return pods.observe_pod(cache, obj, position, watched=delivery.watched)
+            return pods.forget_pod(cache, brief_of(obj), position, inferred=delivery.inferred)
+        return pods.observe_pod(cache, brief_of(obj), position, watched=delivery.watched)
     handler = _HANDLERS.get(kind)
     if handler is None:
         return False
@@ -157,6 +158,8 @@ _HANDLERS: dict[str, _Handler] = {
 CACHE_KINDS: tuple[str, ...] = ("Pod", *_HANDLERS)
 """The kinds that the fold reads; a rebuild may leave out all others."""
 
+_KINDS = frozenset(CACHE_KINDS)
+
 
 def relist(cache: Cache, kind: str, objects: Sequence[Any], position: int) -> None:
     """client-go's Replace: each object listed is an update or an add, then each missing one is deleted as it was."""
@@ -178,13 +181,14 @@ def deliver_to_handler(cache: Cache, change: str, delivery: Delivery, position: 
     before, when that is known."""
     obj = delivery.object
     if delivery.kind == "Pod":
-        ref = pod_ref(cache, obj, position)
+        pod = brief_of(obj)
+        ref = pod_ref(cache, pod, position)
         if change == "DELETED":
             pods.delete_pod(cache, ref)
         elif change == "MODIFIED":
-            pods.update_pod(cache, ref if old is None else pod_ref(cache, old, position), obj, ref)
+            pods.update_pod(cache, ref if old is None else pod_ref(cache, brief_of(old), position), pod, ref)
         else:
-            pods.add_pod(cache, obj, ref)
+            pods.add_pod(cache, pod, ref)
     elif delivery.kind == "PodGroup":
         job = cache.jobs.get(_key(obj))
         if change != "DELETED":
@@ -217,27 +221,21 @@ def tick(cache: Cache) -> None:
 def evolve(cache: Cache, recorded: Recorded) -> Cache:
     """The cache after one more event; changed in place. Late events and those that are no observation change nothing.
 
-    An object that the API server would have refused leaves the state as it was and is noted in `refused`; where the
-    real cache would have panicked, what is left behind stays and the position is noted in `panics`.
+    An object that the API server would have refused, or that cannot be read as one of its kind, leaves the state as it
+    was and is noted in `refused`; where the real cache would have panicked, what is left behind stays and the position
+    is noted in `panics`.
     """
-    event: Any = recorded.event
+    position, _, kind, _, _, _, observed_at, known, late, _, _, _, event = recorded
     change = type(event)
-    if change not in _CHANGES or recorded.late:
+    if late or (change not in _CHANGES and not (change is Unreadable and kind in _KINDS)):
         return cache
-    cache.now = recorded.observed_at
-    if cache.next_due <= recorded.observed_at:
+    cache.now = observed_at
+    if cache.next_due <= observed_at:
         tick(cache)
-    if not recorded.position & _UNTRACKED and not cache.tracked:
+    if not position & _UNTRACKED and not cache.tracked:
         cache.touched = Touched()
-    position, gone, inferred = recorded.position, change is ObjectDeleted, recorded.known == _INFERRED
-    watched = change is ObjectModified and not inferred
     try:
-        if recorded.kind != "Pod":
-            observe(cache, Delivery(recorded.kind, event.object, gone, watched, inferred), position)
-        elif gone:
-            pods.forget_pod(cache, event.object, position, inferred=inferred)
-        else:
-            pods.observe_pod(cache, event.object, position, watched=watched)
+        _deliver(cache, event, kind, position, inferred=known == _INFERRED)
     except QuantityInvalid as refusal:
         cache.refused[position] = str(refusal)
     except ResourceInsufficient:
@@ -245,6 +243,21 @@ def evolve(cache: Cache, recorded: Recorded) -> Cache:
         cache.touched.rest = True
     cache.position = position
     return cache
+
+
+def _deliver(cache: Cache, event: Any, kind: str, position: int, *, inferred: bool) -> None:
+    """One event of those that count. Raises QuantityInvalid, ResourceInsufficient."""
+    change = type(event)
+    if change is Unreadable:
+        cache.refused[position] = event.reason
+    elif kind != "Pod":
+        gone, watched = change is ObjectDeleted, change is ObjectModified and not inferred
+        observe(cache, Delivery(kind, event.object, gone, watched, inferred), position)
+    elif change is ObjectDeleted:
+        pods.forget_pod(cache, brief_of(event.object), position, inferred=inferred)
+    else:
+        watched = change is ObjectModified and not inferred
+        pods.observe_pod(cache, brief_of(event.object), position, watched=watched)
 
 
 __all__ = [

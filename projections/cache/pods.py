@@ -17,12 +17,12 @@ from projections.cache.accounting import (
     node_remove,
     unindex,
 )
+from projections.cache.brief import PodBrief
 from projections.cache.jobs import queue_cleanup
 from projections.cache.retries import put_off
 from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef, TaskInfo
 from projections.cache.tasks import new_task, pod_ref
 from projections.cache.volumes import ClaimMissing, claim_key, with_volumes
-from volcano.objects.core import Pod
 from volcano.objects.resource import Resource
 from volcano.objects.status import ALLOCATED_STATUSES, TERMINATED_STATUSES, TaskStatus
 
@@ -42,7 +42,7 @@ def responsible(cache: Cache, ref: PodRef) -> bool:
     return bool(ref.node_name) or ref.scheduler_name in cache.config.scheduler_names
 
 
-def observe_pod(cache: Cache, pod: Pod, position: int, *, watched: bool = False) -> bool:
+def observe_pod(cache: Cache, pod: PodBrief, position: int, *, watched: bool = False) -> bool:
     """A pod seen, new or changed. False: nothing was delivered to the handlers. `watched`: it comes from a watch's
     MODIFIED line, whose order within the object is the API server's. Raises QuantityInvalid, ResourceInsufficient."""
     ref = pod_ref(cache, pod, position)
@@ -67,7 +67,7 @@ def _older(ref: PodRef, held: PodRef) -> bool:
     return ref.uid == held.uid and 0 < ref.version < held.version
 
 
-def forget_pod(cache: Cache, pod: Pod, position: int, *, inferred: bool = False) -> bool:
+def forget_pod(cache: Cache, pod: PodBrief, position: int, *, inferred: bool = False) -> bool:
     """A pod seen gone. `inferred`: a relist found it missing, and then no filter stands before the handler."""
     key = f"{pod.metadata.namespace}/{pod.metadata.name}"
     old = cache.pods.get(key)
@@ -111,7 +111,7 @@ def store_pod(cache: Cache, key: str, old: PodRef | None, new: PodRef | None) ->
 # --- the handlers -------------------------------------------------------------------------------------------------
 
 
-def add_pod(cache: Cache, pod: Pod, ref: PodRef) -> None:
+def add_pod(cache: Cache, pod: PodBrief, ref: PodRef) -> None:
     """Volcano's addPod. A task that its node refuses is in no job either."""
     task = new_task(pod, ref)
     if ref.claims:
@@ -193,18 +193,18 @@ def delete_task(cache: Cache, task: TaskInfo) -> None:
         node_remove(cache, node, task.key)
 
 
-def update_pod(cache: Cache, old: PodRef, pod: Pod, ref: PodRef) -> None:
+def update_pod(cache: Cache, old: PodRef, pod: PodBrief, ref: PodRef) -> None:
     """Volcano's updatePod: delete the old, add the new; but an update without nodeName is ignored while its task is
     allocated (fact 15)."""
-    if not ref.node_name and ref.job:
-        job = cache.jobs.get(ref.job)
-        task = job.tasks.get(ref.uid) if job is not None else None
-        if task is not None and task.status in _ALLOCATED:
+    job = cache.jobs.get(ref.job) if ref.job else None
+    task = job.tasks.get(ref.uid) if job is not None else None
+    if job is not None and task is not None:
+        if not ref.node_name and task.status in _ALLOCATED:
             ends = ref.deleting or ref.phase in ("Succeeded", "Failed")
             if cache.policy.ignores_unbound or (task.node_name and not ends):
                 return
-    if refresh_task(cache, old, pod, ref):
-        return
+        if old.uid == ref.uid and old.job == ref.job and refresh_task(cache, job, task, old, pod, ref):
+            return
     delete_pod(cache, old)
     add_pod(cache, pod, ref)
 
@@ -213,71 +213,94 @@ def _same(one: Resource, other: Resource) -> bool:
     return one is other or one == other
 
 
-def refresh_task(cache: Cache, old: PodRef, pod: Pod, ref: PodRef) -> bool:
+def refresh_task(cache: Cache, job: JobInfo, task: TaskInfo, old: PodRef, pod: PodBrief, ref: PodRef) -> bool:
     """The outcome of delete and add for an update of the same pod, job and request, without taking the request off the
     sums that get it back. False where the long way is needed, and then nothing was done."""
-    if old.uid != ref.uid or old.job != ref.job or ref.claims or old.claims:
+    request = task.resreq
+    if ref.claims or old.claims or not (request is ref.request or request == ref.request):
         return False
-    job = cache.jobs.get(ref.job)
-    task = job.tasks.get(ref.uid) if job is not None else None
-    if job is None or task is None or not _same(task.resreq, ref.request):
-        return False
-    if (job.pod_group is None and len(job.tasks) == 1) or not _plain(cache, job.total_request, ref.request):
+    if (job.pod_group is None and len(job.tasks) == 1) or not _plain(cache, job.total_request, request):
         return False
     fresh = new_task(pod, ref)
-    fresh.resreq = task.resreq
+    fresh.resreq = request
     key = f"{ref.namespace}/{ref.name}"
-    if not _stay(cache, task, fresh, key):
-        node = cache.nodes.get(task.node_name) if task.node_name else None
-        if node is not None:
-            if not _plain_node(cache, node, ref.request):
-                return False
-            node_remove(cache, node, key)
-        try:
-            place_task(cache, fresh)
-        except TaskRefused:
-            job_remove(cache, job, ref.uid)
-            return True
-    _swap(cache, job, task, fresh)
+    node = _stays_on(cache, task, fresh, key)
+    if node is None:
+        if not _take_off(cache, task, fresh, key):
+            return False
+        place_task(cache, fresh)
+    elif node is not _NOWHERE:
+        _follow(cache, node, fresh, key)
+    job.tasks[fresh.uid] = fresh
+    _reindex(cache, job, task, fresh)
+    cache.touched.job_tasks[job.uid, fresh.uid] = None
     return True
 
 
-def _stay(cache: Cache, task: TaskInfo, fresh: TaskInfo, key: str) -> bool:
-    """Replace the node's copy where the task stays on its node and in the columns it counts in; it may also begin to be
-    released, or be on no node before and after. False: nothing was done."""
-    if task.node_name != fresh.node_name or task.status in _MOVING or fresh.status in _TERMINATED:
-        return False
-    if not fresh.node_name:
-        return True
-    node = cache.nodes.get(fresh.node_name)
+_NOWHERE = NodeInfo("")
+
+
+def _stays_on(cache: Cache, task: TaskInfo, fresh: TaskInfo, key: str) -> NodeInfo | None:
+    """The node where the task stays as it is in the columns it counts in; it may also begin to be released. _NOWHERE
+    for a task that is on no node before and after. None: it has to be taken off and put on again."""
+    name = fresh.node_name
+    if task.node_name != name or task.status in _MOVING or fresh.status in _TERMINATED:
+        return None
+    if not name:
+        return _NOWHERE
+    node = cache.nodes.get(name)
     copy = node.tasks.get(key) if node is not None else None
-    if node is None or copy is None or copy.uid != fresh.uid or copy.status != task.status:
-        return False
-    if copy.resreq is not task.resreq or not _plain_node(cache, node, fresh.resreq):
-        return False
+    if node is None or copy is None or copy.uid != fresh.uid or copy.status != task.status or copy.job != fresh.job:
+        return None
+    return node if copy.resreq is task.resreq and _plain_node(cache, node, task.resreq) else None
+
+
+def _follow(cache: Cache, node: NodeInfo, fresh: TaskInfo, key: str) -> None:
+    """Make a node's copy what a copy of the new task would be."""
+    copy = node.tasks[key]
+    copy.status, copy.node_name, copy.gated, copy.role = fresh.status, fresh.node_name, fresh.gated, fresh.role
+    copy.priority, copy.preemptable, copy.best_effort = fresh.priority, fresh.preemptable, fresh.best_effort
+    copy.restartable_init, copy.revocable_zone = fresh.restartable_init, fresh.revocable_zone
     if fresh.status == _RELEASING and node.node is not None:
         node.releasing.add(fresh.resreq)
         cache.touched.nodes.setdefault(node.name, False)
-    node.tasks[key] = fresh.clone()
     cache.touched.node_tasks[node.name, key] = None
+
+
+def _take_off(cache: Cache, task: TaskInfo, fresh: TaskInfo, key: str) -> bool:
+    """Take a task off its node, so that it can be put onto the one that the pod names now. False: that one would refuse
+    it, or the sums would not come out the same; nothing was done."""
+    node = cache.nodes.get(task.node_name) if task.node_name else None
+    if node is not None and not _plain_node(cache, node, task.resreq):
+        return False
+    if task.node_name != fresh.node_name and fresh.node_name:
+        target = cache.nodes.get(fresh.node_name)
+        if target is not None and key in target.tasks:
+            return False
+    if node is not None:
+        node_remove(cache, node, key)
     return True
 
 
-def _swap(cache: Cache, job: JobInfo, task: TaskInfo, fresh: TaskInfo) -> None:
-    """Replace a job's task by one that asks for the same."""
-    job.tasks[fresh.uid] = fresh
-    if fresh.status == task.status:
-        job.tasks_by_status[fresh.status][fresh.uid] = fresh
+def _reindex(cache: Cache, job: JobInfo, task: TaskInfo, fresh: TaskInfo) -> None:
+    """A job's index and sum with the new task in the old one's place."""
+    status, before, uid = fresh.status, task.status, fresh.uid
+    by_status = job.tasks_by_status
+    if status == before:
+        by_status[status][uid] = fresh
+        return
+    unindex(job, before, uid)
+    index = by_status.get(status)
+    if index is None:
+        by_status[status] = {uid: fresh}
     else:
-        unindex(job, task.status, task.uid)
-        job.tasks_by_status.setdefault(fresh.status, {})[fresh.uid] = fresh
-        if task.status in _ALLOCATED:
-            if fresh.status not in _ALLOCATED:
-                job.allocated.subtract_unchecked(fresh.resreq)
-        elif fresh.status in _ALLOCATED:
-            job.allocated.add(fresh.resreq)
-        cache.touched.jobs[job.uid] = None
-    cache.touched.job_tasks[job.uid, fresh.uid] = None
+        index[uid] = fresh
+    if before in _ALLOCATED:
+        if status not in _ALLOCATED:
+            job.allocated.subtract_unchecked(fresh.resreq)
+    elif status in _ALLOCATED:
+        job.allocated.add(fresh.resreq)
+    cache.touched.jobs[job.uid] = None
 
 
 def _plain(cache: Cache, total: Resource, request: Resource) -> bool:
@@ -289,7 +312,11 @@ def _plain(cache: Cache, total: Resource, request: Resource) -> bool:
     scalars, asked = total.scalars, request.scalars
     if scalars is None or asked is None:
         return False
-    return len(asked) == 1 or all(number <= scalars.get(name, 0) < _FLOAT_EXACT for name, number in asked.items())
+    if len(asked) > 1:
+        for name, number in asked.items():
+            if not number <= scalars.get(name, 0) < _FLOAT_EXACT:
+                return False
+    return True
 
 
 def _plain_node(cache: Cache, node: NodeInfo, request: Resource) -> bool:

@@ -6,19 +6,20 @@ Owns what of the state the digest covers. Must not know the log. Called by `vcle
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 
 from projections.cache import stores
-from projections.cache.fold import evolve
+from projections.cache.brief import decode_brief
+from projections.cache.fold import CACHE_KINDS, evolve
 from projections.cache.json import state_json
 from projections.cache.models import DEFAULT_MODEL, Model, model_named
 from projections.cache.snapshot import dump, dump_changes, load
 from projections.cache.snapshot_image import resource_row
 from projections.cache.state import Cache, CacheConfig
-from volcano.events.base import Recorded
+from volcano.objects import kinds
 
 VERSION = 1
 """To be raised with every change of the fold or of the snapshots' bytes."""
@@ -37,6 +38,9 @@ class CacheProjection:
     """`projections.base.Projection` of Cache, for one model and one set of scheduler options."""
 
     version = VERSION
+    decoders: ClassVar[Mapping[str, Callable[[bytes], Any]]] = {
+        kind: kinds.DECODERS[kind].decode for kind in CACHE_KINDS
+    } | {"Pod": decode_brief}
 
     def __init__(self, model: str | Model = DEFAULT_MODEL, config: CacheConfig | None = None) -> None:
         self.model = model if isinstance(model, Model) else model_named(model)
@@ -46,8 +50,7 @@ class CacheProjection:
     def initial(self) -> Cache:
         return Cache(self.model, self.config)
 
-    def evolve(self, state: Cache, recorded: Recorded) -> Cache:
-        return evolve(state, recorded)
+    evolve = staticmethod(evolve)
 
     def dump(self, state: Cache) -> bytes:
         return dump(state)

@@ -9,9 +9,20 @@ Source: Volcano's GetPodResourceRequest, NewTaskInfo, getJobID, getTaskRole, Get
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
+from projections.cache.brief import (
+    GROUP_ANNOTATION,
+    PREEMPTABLE_KEY,
+    REVOCABLE_ZONE_KEY,
+    Annotations,
+    BriefContainer,
+    BriefSpec,
+    Labels,
+    PodBrief,
+)
 from projections.cache.parsing import parse_bool, parse_int32
 from projections.cache.state import (
     HAS_AFFINITY,
@@ -22,35 +33,33 @@ from projections.cache.state import (
     PodRef,
     TaskInfo,
 )
-from volcano.objects.core import Container, Pod, PodSpec
 from volcano.objects.meta import ResourceMap
-from volcano.objects.resource import PODS, Resource, new_resource
+from volcano.objects.quantity import QuantityInvalid
+from volcano.objects.resource import EPSILON, PODS, Resource, new_resource
 from volcano.objects.status import task_status
 
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
-ROLE_KEY = "volcano.sh/task-spec"
-PREEMPTABLE_KEY = "volcano.sh/preemptable"
-REVOCABLE_ZONE_KEY = "volcano.sh/revocable-zone"
-PRIORITY_ANNOTATION = "volcano.sh/task-priority"
 OWN_CLAIM = "="
 """Before the name of a claim that is made for the pod itself (a generic ephemeral volume)."""
 
 _REQUESTS_MAX = 100_000
-_NONE: dict[str, str] = {}
+_NO_ANNOTATIONS, _NO_LABELS = Annotations(), Labels()
+_decode_map = msgspec.json.Decoder(ResourceMap | None).decode
 
 
-def pod_request(cache: Cache, spec: PodSpec) -> Resource:
-    """What a pod asks for, `pods` 1 included (fact 1). The same Resource for the same maps: nobody changes it.
+def pod_request(cache: Cache, spec: BriefSpec) -> Resource:
+    """What a pod asks for, `pods` 1 included (fact 1). The same Resource for the same JSON: nobody changes it.
     Raises QuantityInvalid."""
     containers = spec.containers
+    key: Any
     if spec.init_containers or spec.overhead or containers is None or len(containers) != 1:
-        key: Any = (
-            tuple(_requests(container) for container in containers or ()),
+        key = (
+            tuple(map(_requests, containers or ())),
             tuple((_requests(c), c.restart_policy == "Always") for c in spec.init_containers or ()),
             tuple((spec.overhead or {}).items()),
         )
     else:
-        key = _requests(containers[0])
+        resources = containers[0].resources
+        key = b"" if resources is None else bytes(resources.requests)
     known = cache.requests.get(key)
     if known is None:
         known = _sum_requests(spec, exact=not cache.policy.float64)
@@ -60,16 +69,20 @@ def pod_request(cache: Cache, spec: PodSpec) -> Resource:
     return known
 
 
-def _requests(container: Container) -> tuple[tuple[str, Any], ...]:
-    resources = container.resources
-    return () if resources is None or not resources.requests else tuple(resources.requests.items())
+def _requests(container: BriefContainer) -> bytes:
+    return b"" if container.resources is None else bytes(container.resources.requests)
 
 
-def _map(container: Container) -> ResourceMap | None:
-    return container.resources.requests if container.resources else None
+def _map(container: BriefContainer) -> ResourceMap | None:
+    """Raises QuantityInvalid for what is no map of quantities."""
+    raw = _requests(container)
+    try:
+        return _decode_map(raw) if raw else None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise QuantityInvalid(f"requests are no map of quantities: {error}") from None
 
 
-def _sum_requests(spec: PodSpec, *, exact: bool) -> Resource:
+def _sum_requests(spec: BriefSpec, *, exact: bool) -> Resource:
     total = new_resource(None, exact=exact)
     for container in spec.containers or ():
         total.add(new_resource(_map(container), exact=exact))
@@ -92,7 +105,7 @@ def _sum_requests(spec: PodSpec, *, exact: bool) -> Resource:
     return total
 
 
-def pod_claims(pod: Pod) -> tuple[str, ...]:
+def pod_claims(pod: PodBrief) -> tuple[str, ...]:
     """The names of the claims behind a pod's volumes, in order; '' for a volume whose claim has no name."""
     volumes = pod.spec.volumes
     if not volumes:
@@ -106,7 +119,7 @@ def pod_claims(pod: Pod) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _flags(spec: PodSpec) -> int:
+def _flags(spec: BriefSpec) -> int:
     flags = 0
     affinity = spec.affinity
     if affinity is not None:
@@ -122,20 +135,20 @@ def _flags(spec: PodSpec) -> int:
     return flags
 
 
-def pod_ref(cache: Cache, pod: Pod, position: int) -> PodRef:
+def pod_ref(cache: Cache, pod: PodBrief, position: int) -> PodRef:
     """The store's entry for a pod. Raises QuantityInvalid."""
     meta, spec = pod.metadata, pod.spec
-    annotations = meta.annotations
-    group = annotations.get(GROUP_ANNOTATION) if annotations else None
+    namespace, annotations = meta.namespace, meta.annotations
+    group = annotations.group if annotations is not None else None
     version = "" if cache.policy.applies_stale else meta.resource_version
     return PodRef(
-        meta.namespace,
+        namespace,
         meta.name,
         meta.uid,
         spec.node_name,
         pod.status.phase,
         spec.scheduler_name,
-        f"{meta.namespace}/{group}" if group else "",
+        f"{namespace}/{group}" if group else "",
         meta.deletion_timestamp is not None,
         bool(spec.scheduling_gates),
         _flags(spec),
@@ -146,17 +159,18 @@ def pod_ref(cache: Cache, pod: Pod, position: int) -> PodRef:
     )
 
 
-def new_task(pod: Pod, ref: PodRef) -> TaskInfo:
+def new_task(pod: PodBrief, ref: PodRef) -> TaskInfo:
     """The task of a pod, volumes not yet counted."""
-    meta, spec = pod.metadata, pod.spec
-    annotations, labels = meta.annotations or _NONE, meta.labels or _NONE
-    preemptable = annotations.get(PREEMPTABLE_KEY)
-    zone = revocable_zone(annotations) if preemptable is not None or REVOCABLE_ZONE_KEY in annotations else ""
+    meta, spec, request = pod.metadata, pod.spec, ref.request
+    annotations, labels = meta.annotations or _NO_ANNOTATIONS, meta.labels or _NO_LABELS
+    preemptable, zone = annotations.preemptable, ""
+    if preemptable is not None or annotations.revocable_zone is not None:
+        zone = _zone(annotations.revocable_zone, preemptable)
     if preemptable is None:
-        preemptable = labels.get(PREEMPTABLE_KEY)
+        preemptable = labels.preemptable
     priority = 1 if spec.priority is None else spec.priority
-    if PRIORITY_ANNOTATION in annotations:
-        asked = parse_int32(annotations[PRIORITY_ANNOTATION])
+    if annotations.priority is not None:
+        asked = parse_int32(annotations.priority)
         priority = priority if asked is None else asked
     init = spec.init_containers
     return TaskInfo(
@@ -164,29 +178,28 @@ def new_task(pod: Pod, ref: PodRef) -> TaskInfo:
         ref.job,
         ref.namespace,
         ref.name,
-        annotations.get(ROLE_KEY) or labels.get(ROLE_KEY) or "",
+        annotations.role or labels.role or "",
         task_status(ref.phase, ref.deleting, ref.node_name),
         ref.node_name,
         priority,
         True if preemptable is None else bool(parse_bool(preemptable)),
-        ref.request.is_empty(),
-        bool(init) and _has_sidecar(init),
+        request.milli_cpu < EPSILON and request.is_empty(),
+        bool(init) and any(container.restart_policy == "Always" for container in init or ()),
         ref.gated,
         zone,
-        ref.request,
+        request,
     )
-
-
-def _has_sidecar(containers: Iterable[Container] | None) -> bool:
-    return any(container.restart_policy == "Always" for container in containers or ())
 
 
 def revocable_zone(annotations: dict[str, str]) -> str:
     """'*' or '': the zone annotation decides, else whether the pod or PodGroup says that it is preemptable."""
-    zone = annotations.get(REVOCABLE_ZONE_KEY)
+    return _zone(annotations.get(REVOCABLE_ZONE_KEY), annotations.get(PREEMPTABLE_KEY))
+
+
+def _zone(zone: str | None, preemptable: str | None) -> str:
     if zone is not None:
         return zone if zone == "*" else ""
-    return "*" if parse_bool(annotations.get(PREEMPTABLE_KEY, "")) else ""
+    return "*" if parse_bool(preemptable or "") else ""
 
 
 __all__ = [

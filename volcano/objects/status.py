@@ -61,19 +61,22 @@ TERMINATED_STATUSES = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 """Kept in the job, never on the node (fact 6)."""
 
 
+_PENDING, _BOUND = TaskStatus.PENDING, TaskStatus.BOUND
+_BY_PHASE = {
+    "Running": (TaskStatus.RUNNING, TaskStatus.RELEASING),
+    "Pending": (_PENDING, TaskStatus.RELEASING),
+    "Succeeded": (TaskStatus.SUCCEEDED, TaskStatus.SUCCEEDED),
+    "Failed": (TaskStatus.FAILED, TaskStatus.FAILED),
+}
+"""A pod's phase to its task's status, and to that of one that is being deleted."""
+
+_ANY_OTHER = (TaskStatus.UNKNOWN, TaskStatus.UNKNOWN)
+
+
 def task_status(phase: str, deleting: bool, node_name: str) -> TaskStatus:
     """The status that a pod's phase, deletionTimestamp and nodeName give (fact 5)."""
-    if phase == "Running":
-        return TaskStatus.RELEASING if deleting else TaskStatus.RUNNING
-    if phase == "Pending":
-        if deleting:
-            return TaskStatus.RELEASING
-        return TaskStatus.BOUND if node_name else TaskStatus.PENDING
-    if phase == "Succeeded":
-        return TaskStatus.SUCCEEDED
-    if phase == "Failed":
-        return TaskStatus.FAILED
-    return TaskStatus.UNKNOWN
+    status = _BY_PHASE.get(phase, _ANY_OTHER)[deleting]
+    return _BOUND if status is _PENDING and node_name else status
 
 
 __all__ = [

@@ -20,6 +20,7 @@ from volcano.events.base import Subject, Unreadable
 from volcano.events.binding import BindFailed
 from volcano.events.catalog import CATALOG
 from volcano.events.observation import ObjectDeleted, ObjectModified
+from volcano.objects import kinds
 from volcano.objects.core import Pod
 
 POD = json.dumps(build.pod("a", 5)).encode()
@@ -115,13 +116,20 @@ def test_both_ways_of_reading_give_the_same(store: EventStore) -> None:
 
 def test_kinds_that_a_fold_does_not_look_into_are_not_decoded(store: EventStore) -> None:
     store.append(build.life())
-    read = list(codec.fold_stream(store, "c", 0, 9, read=("Pod",)))
+    read = list(codec.fold_stream(store, "c", 0, 9, decoders={"Pod": kinds.DECODERS["Pod"].decode}))
     whole = list(codec.fold_stream(store, "c", 0, 9))
     assert [one[:-1] for one in read] == [one[:-1] for one in whole]
     assert [type(one.event) for one in read] == [type(one.event) for one in whole]
     assert [a == b for a, b in zip(read, whole, strict=True)] == [one.kind in ("Pod", "Recording") for one in whole]
     assert codec.kind_and_body(store.get([1])[0]) == ("Node", store.get([1])[0].payload)
     assert codec.kind_and_body(store.get([6])[0]) is None
+
+
+def test_a_fold_may_read_its_own_way(store: EventStore) -> None:
+    store.append(build.life())
+    read = list(codec.fold_stream(store, "c", 0, 9, decoders={"Pod": len}))
+    sizes = [event.event.object for event in read if event.kind == "Pod"]  # type: ignore[attr-defined]
+    assert sizes == [len(stored.payload) for stored in store.read(kinds="Pod")]
 
 
 def _raw(kind: str, type_: str, payload: bytes, schema: int = 1) -> NewEvent:
