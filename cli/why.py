@@ -43,6 +43,8 @@ STYLES: dict[str, str] = {
     "node": "",
     "said": "cyan",
     "disagreement": "magenta",
+    "gap": "bold yellow",
+    "record": "bold yellow",
     "proof": "dim",
     "story": "",
     "note": "dim",
@@ -70,6 +72,7 @@ def why(
 ) -> None:
     """Why a pod was pending at a moment: the verdict, the chain of causes, node by node, what was said, and the
     proof."""
+    from vcledger.gaps import moment
     from vcledger.why import pod_story, why_job
     from vcledger.why import why as why_pod
 
@@ -78,11 +81,13 @@ def why(
     ask = why_job if wanted.kind == "jobs" else why_pod
     with opened(db) as ledger:
         chosen = ledger.cluster(cluster)
+        when = moment(ledger, at, chosen)
         answer = ask(
             ledger,
             where,
             wanted.name,
-            position=ledger.position(at, chosen),
+            position=when.position,
+            asked_at=when.asked,
             cluster=chosen,
             model=model.value,
             config=cache_config(scheduler_args),

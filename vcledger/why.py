@@ -16,13 +16,15 @@ from eventstore.types import KNOWN_NAMES
 from projections.cache.state import Cache, CacheConfig, JobInfo
 from projections.diagnosis.case import Attempt, Case, Earlier
 from projections.diagnosis.claims import pod_claims, selected_node
+from projections.diagnosis.coverage import kinds_needed
 from projections.diagnosis.explain import explain
+from projections.diagnosis.gaps import outages, tell
 from projections.diagnosis.model import Explanation, Said
 from projections.diagnosis.views import ClusterView, GroupView, TaskView, group_name
 from projections.timeline import StoryLine, story
-from vcledger import codec
-from vcledger.at import format_time
-from vcledger.errors import VcledgerError
+from vcledger import codec, gaps
+from vcledger.at import format_time, parse_time
+from vcledger.errors import BadTime, VcledgerError
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
 from vcledger.why_said import OBSERVATIONS, events_about, group_conditions, pod_conditions
 from vcledger.why_views import cluster_view, group_view, lone_task, min_resources
@@ -54,6 +56,7 @@ class _Question(NamedTuple):
     cluster: str
     position: int
     observed_at: int | None
+    asked_at: int | None
     namespace: str
     name: str
 
@@ -65,6 +68,11 @@ class _Question(NamedTuple):
     def now(self) -> str | None:
         return format_time(self.observed_at) if self.observed_at is not None else None
 
+    @property
+    def time(self) -> int | None:
+        """The time that the answer is for: the one asked about, else the newest observed up to the position."""
+        return self.asked_at if self.asked_at is not None else self.observed_at
+
 
 def why(
     ledger: Ledger,
@@ -75,17 +83,19 @@ def why(
     cluster: str | None = None,
     model: str = DEFAULT_MODEL,
     config: CacheConfig = DEFAULT_CONFIG,
+    asked_at: int | None = None,
 ) -> Explanation:
     """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup
-    of that name. Of several pods that had the name, the last one counts. NoSuchPod when there is none of them."""
-    question = _ask(ledger, namespace, pod, position, cluster, model, config)
+    of that name. Of several pods that had the name, the last one counts. `asked_at`: the time (microseconds) that was asked about, where
+    a time was (`vcledger.gaps.moment`); gaps are looked for around it. NoSuchPod when there is none of them."""
+    question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at)
     stream = _stream(question)
     if stream is not None:
-        return explain(_pod_case(question, stream))
+        return explain(_covered(question, _pod_case(question, stream)))
     case = _job_case(question)
     if case is None:
         raise NoSuchPod(_not_found(question))
-    return explain(case)
+    return explain(_covered(question, case))
 
 
 def why_job(
@@ -97,13 +107,14 @@ def why_job(
     cluster: str | None = None,
     model: str = DEFAULT_MODEL,
     config: CacheConfig = DEFAULT_CONFIG,
+    asked_at: int | None = None,
 ) -> Explanation:
     """The same about a Volcano Job or a PodGroup, by its name: the member that breaks the gang stands for it."""
-    question = _ask(ledger, namespace, name, position, cluster, model, config)
+    question = _ask(ledger, namespace, name, position, cluster, model, config, asked_at)
     case = _job_case(question)
     if case is None:
         raise NoSuchPod(_not_found(question))
-    return explain(case)
+    return explain(_covered(question, case))
 
 
 def _ask(
@@ -114,11 +125,46 @@ def _ask(
     cluster: str | None,
     model: str,
     config: CacheConfig,
+    asked_at: int | None,
 ) -> _Question:
     chosen = ledger.cluster(cluster)
     at = ledger.position(position, chosen)
     cache = ledger.cache(at, cluster=chosen, model=model, config=config)
-    return _Question(ledger, cache, chosen, at, ledger.observed_at(at), namespace, name)
+    return _Question(ledger, cache, chosen, at, ledger.observed_at(at, chosen), asked_at, namespace, name)
+
+
+def _covered(question: _Question, case: Case) -> Case:
+    """The case with what the record does not cover: gaps around the moment and in the subject's life, kinds that were
+    never looked at, a time after the record's end."""
+    ledger, cluster, time = question.ledger, question.cluster, question.time
+    if question.asked_at is not None and question.asked_at != question.observed_at:
+        case.asked = format_time(question.asked_at)
+    case.notes = gaps.record_notes(ledger, gaps.Moment(question.position, time, question.asked_at), cluster)
+    case.unwatched = gaps.unwatched(ledger, cluster, kinds_needed(case), question.position)
+    if time is not None:
+        case.gaps = _gaps(question, case, time)
+    return case
+
+
+def _gaps(question: _Question, case: Case, time: int) -> list[gaps.Gap]:
+    """The gaps inside which the moment lies, and those before it in the subject's life."""
+    born = _micros(case.created)
+    died = _micros(case.gone_at) or time
+    found = []
+    for gap in gaps.gaps_between(question.ledger, question.cluster, born, time):
+        if gaps.covers(gap, time):
+            found.append(gaps.inside(gap))
+        elif gap.from_micros is None or gap.from_micros < died:
+            found.append(gap)
+    return found
+
+
+def _micros(time: str | None) -> int | None:
+    """A text of an object as microseconds; None when it is no time."""
+    try:
+        return parse_time(time) if time else None
+    except BadTime:
+        return None
 
 
 # --- a pod --------------------------------------------------------------------------------------------------------
@@ -474,6 +520,8 @@ def _not_found(question: _Question) -> str:
     if before is not None and before.gone:
         when = format_time(before.observed_at)
         return f"{text}: {before.kind} {question.key} was deleted at position {before.position} ({when})"
+    for outage in outages(gaps.gaps_at(question.ledger, question.cluster, question.time)):
+        text += f"; gap in the record: {tell(outage, question.now)}"
     near = near_names(question.cache, question.namespace, question.name)
     return f"{text}: did you mean {', '.join(near)}?" if near else text
 

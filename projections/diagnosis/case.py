@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from projections.diagnosis.gaps import Gap
 from projections.diagnosis.gang import Trial, try_gang
 from projections.diagnosis.model import INFERRED, RECORDED, Said
 from projections.diagnosis.nodes import Evaluation
@@ -74,6 +75,12 @@ class Case:
     earlier: Sequence[Earlier] = ()
     claim_since: Mapping[str, str] = field(default_factory=dict)
     asked_min: Mapping[str, float] = field(default_factory=dict)
+    asked: str | None = None
+    gaps: Sequence[Gap] = ()
+    notes: Sequence[str] = ()
+    unwatched: Sequence[str] = ()
+    late_facts: Sequence[str] = ()
+    waiting_since: str | None = None
     _table: dict[str, list[Reason]] | None = None
     _trial: Trial | None = None
     _evaluation: Evaluation | None = None
@@ -81,6 +88,17 @@ class Case:
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def pod_key(self) -> str:
+        """Namespace and name of the pod: of a job, of the member that stands for it."""
+        meta = self.pod.metadata if self.pod is not None else None
+        return f"{meta.namespace}/{meta.name}" if meta is not None and meta.name else self.key
+
+    @property
+    def since(self) -> str | None:
+        """Since when the subject has waited without a break, as far as the log tells; else since it is there."""
+        return self.waiting_since or self.created
 
     @property
     def is_job(self) -> bool:

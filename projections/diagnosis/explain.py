@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from projections.diagnosis import lifecycle, membership, outcomes, placement
+from projections.diagnosis import coverage, lifecycle, membership, outcomes, placement
 from projections.diagnosis.agreement import disagreement, phrased
 from projections.diagnosis.case import Case
 from projections.diagnosis.model import VERDICTS, Evidence, Explanation, Finding, NodeRow, Other, Said
@@ -54,6 +54,7 @@ def explain(case: Case) -> Explanation:
     judged = scheduler_table(table, case.cluster)
     theirs = said.message if said is not None else ""
     differing = disagreement(ours, theirs, judged, fits) if case.pending else ""
+    differing_facts = ([differing] if differing else []) + list(case.late_facts)
     group = case.group
     return Explanation(
         subject=f"{case.kind} {case.key}",
@@ -72,7 +73,10 @@ def explain(case: Case) -> Explanation:
         fits_on=fits if _shows_nodes(case, first) else [],
         said=list(case.said),
         evidence=_evidence(case, [first, *others]),
-        disagreements=[differing] if differing else [],
+        disagreements=differing_facts,
+        gaps=list(case.gaps),
+        notes=[*case.notes, *coverage.unwatched_notes(case)],
+        asked=case.asked,
         group=group.key if group is not None else "",
         queue=group.pod_group.spec.queue if group is not None and group.pod_group is not None else "",
         phase=case.pod.status.phase if case.pod is not None else "",

@@ -25,7 +25,7 @@ KIND_ORDER = (
 """Kinds in the order in which people are told of them; the others follow by name."""
 
 TOGETHER_MICROS = 2_000_000
-"""Gaps that end within this of each other, for the same reason, are one outage."""
+"""Gaps that end within this of each other are one outage."""
 
 KINDS_SHOWN = 3
 
@@ -58,9 +58,9 @@ def outages(gaps: Iterable[Gap]) -> list[list[Gap]]:
     """The gaps of each outage, the kinds that matter most first; the outages by the time at which they ended."""
     found: list[list[Gap]] = []
     for gap in sorted(gaps, key=lambda one: (_end(one), kind_rank(one.kind))):
-        last = found[-1][0] if found else None
-        if last is not None and _together(last, gap):
-            found[-1].append(gap)
+        outage = next((one for one in reversed(found) if _together(one[0], gap)), None)
+        if outage is not None:
+            outage.append(gap)
         else:
             found.append([gap])
     return [sorted(one, key=lambda gap: kind_rank(gap.kind)) for one in found]
@@ -71,7 +71,7 @@ def _end(gap: Gap) -> float:
 
 
 def _together(first: Gap, gap: Gap) -> bool:
-    if first.inside != gap.inside or first.reason != gap.reason:
+    if first.inside != gap.inside:
         return False
     return _end(gap) == _end(first) or _end(gap) - _end(first) <= TOGETHER_MICROS
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import msgspec
 
+from projections.diagnosis.gaps import Gap
+
 RECORDED, INFERRED, RECOMPUTED = "recorded", "inferred", "recomputed"
 
 VERDICTS: dict[str, str] = {
@@ -98,7 +100,10 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `message` is the scheduler's own sentence, recomputed; `causes` the chain, the root first; `fits_on`
-    the nodes that would take the pod alone; `disagreements` where the scheduler's words and our evaluation differ."""
+    the nodes that would take the pod alone; `disagreements` where the scheduler's words and our evaluation differ, or a
+    fact that was imported later says otherwise; `gaps` those of the record that the moment lies in or that fall into
+    the subject's life; `notes` what else the record does not cover. `time` is the newest observed time of the cluster
+    up to the position, `asked` the time that was asked about where that is another."""
 
     subject: str
     namespace: str
@@ -117,6 +122,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     said: list[Said]
     evidence: list[Evidence]
     disagreements: list[str] = []
+    gaps: list[Gap] = []
+    notes: list[str] = []
+    asked: str | None = None
     group: str = ""
     queue: str = ""
     phase: str = ""

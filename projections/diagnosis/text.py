@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from projections.diagnosis.gaps import outages, tell
 from projections.diagnosis.model import VERDICTS, Explanation, Said
 from projections.diagnosis.reasons import grouped
 from projections.diagnosis.words import counted, some
 
-NODE_GROUPS, DETAILS_SHOWN, SAID_SHOWN, EVIDENCE_SHOWN, ALSO_SHOWN = 6, 3, 3, 4, 3
+NODE_GROUPS, DETAILS_SHOWN, SAID_SHOWN, EVIDENCE_SHOWN, ALSO_SHOWN, GAPS_SHOWN = 6, 3, 3, 4, 3, 2
 
 
 NOISE = re.compile(r"0/\d+ tasks in gang unschedulable")
@@ -34,6 +35,8 @@ def lines(answer: Explanation, *, full: bool = False) -> list[Line]:
     if answer.since:
         found.append(Line("note", f"since {answer.since}"))
     found += [Line("cause", cause) for cause in answer.causes]
+    found += _gaps(answer, full)
+    found += [Line("record", text) for text in answer.notes]
     if answer.message and answer.message not in answer.summary:
         found.append(Line("message", answer.message))
     found += _also(answer, full)
@@ -46,6 +49,7 @@ def lines(answer: Explanation, *, full: bool = False) -> list[Line]:
 def _head(answer: Explanation) -> str:
     uid = f" (uid {answer.uid})" if answer.uid else ""
     when = f", {answer.time}" if answer.time else ""
+    when += f" (asked for {answer.asked})" if answer.asked else ""
     group = f"; PodGroup {answer.group}" if answer.group and not answer.subject.startswith("PodGroup") else ""
     queue = f", queue {answer.queue}" if answer.queue else ""
     return f"{answer.subject}{uid} at position {answer.at}{when}{group}{queue}"
@@ -103,6 +107,17 @@ def _said(answer: Explanation, full: bool) -> list[Line]:
     return [Line("said", short(say(one), 260)) for one in [*conditions, *recent][:SAID_SHOWN]]
 
 
+def _gaps(answer: Explanation, full: bool) -> list[Line]:
+    """The outages around the moment, then the last of those before it, one line each."""
+    now = answer.asked or answer.time
+    found = outages(answer.gaps)
+    around = [tell(one, now) for one in found if one[0].inside]
+    before = [tell(one, now) for one in found if not one[0].inside]
+    left = 0 if full else max(0, len(before) - GAPS_SHOWN)
+    rest = [f"{counted(left, 'earlier gap')} more (--full)"] if left else []
+    return [Line("gap", text) for text in [*around, *before[left:], *rest]]
+
+
 def say(one: Said) -> str:
     """One thing said: [where in the log], who, when and how often, what."""
     times = f", {counted(one.count, 'time')}" if one.count > 1 else ""
@@ -136,6 +151,8 @@ LABELS: dict[str, str] = {
     "node": "",
     "said": "Was said",
     "disagreement": "They differ",
+    "gap": "Gap",
+    "record": "Record",
     "proof": "Proof",
     "story": "Story",
 }

@@ -100,6 +100,14 @@ def test_full_tells_the_story(call: Call) -> None:
     assert told[0].keys() >= {"time", "position", "known", "about", "text"}
 
 
+def test_a_time_after_the_record_is_said_to_be(call: Call) -> None:
+    result = call("default/bare-pending", "--at", "2027-01-01T00:00:00Z")
+    assert "Record        the record of lab ends at 2026-11-29T13:59:21.298993Z" in result.stdout
+    asked = json.loads(call("default/bare-pending", "--at", "2027-01-01T00:00:00Z", "-o", "json").stdout)
+    assert (asked["asked"], asked["gaps"], len(asked["notes"])) == ("2027-01-01T00:00:00Z", [], 1)
+    assert json.loads(call("default/bare-pending", *AT, "-o", "json").stdout)["notes"] == []
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -16,6 +16,7 @@ import pytest
 from projections.diagnosis.model import VERDICTS, Explanation
 from projections.diagnosis.text import lines, plain
 from tests.data import recording
+from vcledger import gaps
 from vcledger.ledger import Ledger
 from vcledger.sources import import_paths
 from vcledger.why import NoSuchPod, pod_story, why, why_job
@@ -634,6 +635,30 @@ def test_a_pod_deleted_in_a_gap_is_known_by_inference(ledgers: dict[str, Ledger]
     answer = ask(ledgers["07"], "j1-w-0", "marker:volcano-cache-dump-4-after-scheduler-restart.json")
     assert answer.verdict == "deleted"
     assert "a relist found it missing" in answer.causes[0]
+
+
+@pytest.mark.parametrize(("pod", "asked"), [("j5-w-0", "13:51:52Z"), ("too-big-w-0", "13:51:50Z")])
+def test_a_moment_inside_a_gap_is_marked(ledgers: dict[str, Ledger], pod: str, asked: str) -> None:
+    """The recorder was off from 13:51:45 to 13:51:59 (notes.md); the last that it saw of pods was at 13:51:39."""
+    ledger = ledgers["07"]
+    moment = gaps.moment(ledger, f"2026-11-29T{asked}", CLUSTER)
+    answer = why(ledger, "default", pod, position=moment.position, asked_at=moment.asked)
+    around = {gap.kind for gap in answer.gaps if gap.inside}
+    assert around >= {"Pod", "Node", "PodGroup", "Queue", "Event"}
+    text = plain(lines(answer))
+    assert "Gap           Pod, Node, PodGroup and 8 more: not recorded 13:51:39 to 13:51:59; this moment" in text
+    assert f"(asked for 2026-11-29T{asked})" in text.splitlines()[0]
+    with pytest.raises(NoSuchPod, match="gap in the record: Pod, Node"):
+        why(ledger, "default", "j8-w-0", position=moment.position, asked_at=moment.asked)
+
+
+def test_a_gap_in_the_life_of_a_pod_is_told_with_what_it_left(ledgers: dict[str, Ledger]) -> None:
+    answer = ask(ledgers["07"], "too-big-w-0", None)
+    assert not any(gap.inside for gap in answer.gaps)
+    missed = next(gap for gap in answer.gaps if gap.kind == "Pod" and gap.reason == "the recorder was stopped")
+    assert (missed.added, missed.modified, missed.deleted) == (2, 1, 9)
+    assert "not recorded 13:51:39 to 13:51:59; then 18 new, 9 changed, 16 gone" in plain(lines(answer))
+    assert ask(ledgers["02"], "gang-12x6-w-1", FIRST).gaps == []
 
 
 def test_unknown_names_suggest_near_ones(ledgers: dict[str, Ledger]) -> None:
