@@ -86,8 +86,9 @@ def why(
     asked_at: int | None = None,
 ) -> Explanation:
     """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup
-    of that name. Of several pods that had the name, the last one counts. `asked_at`: the time (microseconds) that was asked about, where
-    a time was (`vcledger.gaps.moment`); gaps are looked for around it. NoSuchPod when there is none of them."""
+    of that name. Of several pods that had the name, the last one counts. `asked_at`: the time (microseconds) that was asked
+    about, where a time was (`vcledger.gaps.moment`); gaps are looked for around it. NoSuchPod when there is none of
+    them."""
     question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at)
     stream = _stream(question)
     if stream is not None:

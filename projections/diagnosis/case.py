@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from projections.diagnosis.gaps import Gap
 from projections.diagnosis.gang import Trial, try_gang
+from projections.diagnosis.gaps import Gap
 from projections.diagnosis.model import INFERRED, RECORDED, Said
 from projections.diagnosis.nodes import Evaluation
 from projections.diagnosis.reasons import Reason
