@@ -65,7 +65,23 @@ class Ticked(Input, frozen=True):
 
 
 class Noticed(Input, frozen=True):
-    """The fold has seen something that asks for a decision (`Flow.notices`). The loop gives it by itself."""
+    """Something that the fold saw at `position` and that a decision has to follow; the loop gives it by itself. `what`:
+
+    job        a job (key) may be over; `detail` is its PodGroup's UID
+    node       a node (key) was seen; `detail` is new, placeholder or known
+    refused    a node's object could not be read; `detail` says why
+    ended      a task (UID) can't go on: its pod is over or elsewhere, its assumptions must go
+    seen       a task (UID) whose answer was lost was seen bound to our node
+    lost       a task (UID) whose bind was in doubt, and whose pod is gone; `detail` is intent, node and pod
+    changed    a claim or volume that a task (UID) waits for
+    flush      the bind queue has a batch
+    recovered  nothing is in doubt any more
+    """
+
+    what: str
+    key: str
+    position: int
+    detail: str = ""
 
 
 class AssumeTask(Input, frozen=True):
@@ -103,9 +119,13 @@ class ScheduleTask(Input, frozen=True):
 
 
 class Allocate(Input, frozen=True):
-    """One pass over the jobs with pending tasks: each gang gets its nodes, or nothing. `after`: go on after this key."""
+    """One pass over the jobs with pending tasks: each gang gets its nodes, or nothing."""
 
-    after: str = ""
+
+class AllocateJob(Input, frozen=True):
+    """The same for one job (namespace/podgroup)."""
+
+    job: str
 
 
 class CleanupFire(Input, frozen=True):
@@ -127,6 +147,7 @@ class Restarted(Input, frozen=True):
 
 __all__ = [
     "Allocate",
+    "AllocateJob",
     "Answered",
     "AssumeTask",
     "BindTask",

@@ -1,0 +1,280 @@
+"""The loop: one owner of the state, through one queue of inputs; what is decided is appended, then carried out.
+
+Owns group commit, the positions of events before they are stored, and what happens when the log refuses. Must not know
+what is decided, threads, clocks nor who carries effects out: the same code runs under real and under simulated time.
+Called by `vcledger.runtime.live`, the simulation, the runner of scenarios.
+
+    loop = Loop(store, "prod", carry_out=workers.carry_out)
+    loop.recover(now)
+    loop.put(Observed("Pod", "ADDED", body))
+    loop.step(now)
+
+A step takes all inputs that wait, decides on each and folds what was decided into a working state, and appends all of
+it in one transaction. Only then are effects handed out. When the append fails the working state is thrown away, no
+effect leaves, and nothing is decided until the log can be read and written again; then the state is built from it anew
+and whatever it says is in flight is settled by asking the API server.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from eventstore import EventStore
+from eventstore.types import EventStoreError, NewEvent
+from vcledger import codec
+from vcledger.scheduler.decide import UnreadableObject, decide
+from vcledger.scheduler.decision import Draft
+from vcledger.scheduler.fold import evolve
+from vcledger.scheduler.inputs import Answered, Effect, Input, Restarted, Ticked
+from vcledger.scheduler.state import Flow, FlowConfig
+from volcano.events.base import Recorded, Subject
+
+SENT_BACK = frozenset({"PersistentVolume", "PersistentVolumeClaim"})
+"""Kinds whose objects are kept whole, as they are sent back when they are updated."""
+
+EffectKey = tuple[int, str, str]
+
+
+class AnotherWriter(EventStoreError):
+    """Somebody else appended to this cluster's ledger while the loop did."""
+
+
+class Loop:
+    """The scheduler of one cluster on one ledger. Not for several threads at once, but for `put`.
+
+    flow         the state; after a step it is what the log says
+    outstanding  effects handed out whose answer has not been put, by `key_of`
+    down         why the log refused, None while all is well
+    refused      how many inputs were no observations that could be kept
+    """
+
+    def __init__(
+        self,
+        store: EventStore,
+        cluster: str,
+        *,
+        carry_out: Callable[[Effect], None],
+        config: FlowConfig | None = None,
+    ) -> None:
+        self.store, self.cluster, self.carry_out = store, cluster, carry_out
+        self.config = config or FlowConfig()
+        self.flow = Flow(self.config)
+        self.outstanding: dict[EffectKey, Effect] = {}
+        self.down: EventStoreError | None = None
+        self.refused = 0
+        self._inputs: deque[Input] = deque()
+        self._now = 0
+        self._ticked: int | None = None
+        self._versions: dict[Subject, int] = {}
+
+    # --- from outside ---------------------------------------------------------------------------------------------
+
+    def put(self, given: Input) -> None:
+        """An input for the next step. Any thread may call it."""
+        self._inputs.append(given)
+
+    @property
+    def waiting(self) -> bool:
+        """Inputs wait for a step."""
+        return bool(self._inputs)
+
+    def next_due(self) -> int | None:
+        """When the next timer runs out, in microseconds; None when only an input can bring anything about."""
+        return None if self.down is not None else self.flow.next_due(self._now)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is on its way, queued or out."""
+        return not self._inputs and self.down is None and self.flow.idle
+
+    @staticmethod
+    def key_of(effect: Effect) -> EffectKey:
+        """What tells effects apart."""
+        return effect.intent, effect.request.verb, effect.request.path
+
+    # --- the step -------------------------------------------------------------------------------------------------
+
+    def step(self, now: int) -> int:
+        """One group: the number of events appended. While the log refuses it is tried again, with the inputs kept."""
+        if self.down is not None and not self.recover(now):
+            return 0
+        self._now = max(now, self._now, self.flow.now)
+        taken = list(self._inputs)
+        for given in taken:
+            if isinstance(given, Answered):
+                self.outstanding.pop(self.key_of(given.effect), None)
+        group = _Group(self, self._now)
+        for given in taken:
+            group.take(given)
+        group.take(Ticked(self._now if self._ticked is None else self._ticked))
+        self._ticked = self._now
+        for _ in taken:
+            self._inputs.popleft()
+        if not self._commit(group):
+            self._inputs.extendleft(reversed(taken))
+            return 0
+        return len(group.events)
+
+    def _commit(self, group: _Group) -> bool:
+        """One transaction, then the effects. False: the log refused, and nothing is left of the group."""
+        if group.events:
+            try:
+                result = self.store.append(group.events)
+                if result.positions != list(range(group.first, group.first + len(group.events))):
+                    raise AnotherWriter(
+                        f"another writer appended to the ledger of {self.cluster}: one scheduler and one recorder each"
+                    )
+            except EventStoreError as error:
+                self._lose(error)
+                return False
+        for effect in group.effects:
+            self.outstanding[self.key_of(effect)] = effect
+        for effect in group.effects:
+            self.carry_out(effect)
+        return True
+
+    def _lose(self, error: EventStoreError) -> None:
+        """The log refused: keep nothing that it may not have."""
+        self.down = error
+        self.flow = Flow(self.config)
+        self._versions = {}
+        self.outstanding.clear()
+
+    # --- recovery -------------------------------------------------------------------------------------------------
+
+    def recover(self, now: int) -> bool:
+        """Builds the state from the log, and starts to settle what it says is in flight. For a process that begins on
+        a ledger, and after the log refused. False: it refuses still. On an empty ledger there is nothing to do."""
+        try:
+            self.flow = self.rebuild()
+        except EventStoreError as error:
+            self._lose(error)
+            return False
+        self.down = None
+        self.outstanding.clear()
+        if not self._versions:
+            return True
+        self._now = self._ticked = max(now, self.flow.now)
+        group = _Group(self, self._now)
+        group.take(Restarted())
+        return self._commit(group)
+
+    def rebuild(self) -> Flow:
+        """The state that the log gives, from its beginning."""
+        flow = Flow(self.config)
+        versions: dict[Subject, int] = {}
+        for stored in self.store.read(cluster=self.cluster):
+            subject = Subject(stored.kind, stored.namespace, stored.name, stored.uid)
+            versions[subject] = max(versions.get(subject, -1), stored.resource_version or -1)
+            if not stored.late:
+                raw = stored.payload if stored.kind in SENT_BACK else None
+                evolve(flow, codec.recorded(stored), raw)
+                flow.notices.clear()
+        flow.position = self.store.head()
+        self._versions = versions
+        return flow
+
+    # --- duplicates -----------------------------------------------------------------------------------------------
+
+    def already(self, draft: Draft, pending: list[NewEvent]) -> bool:
+        """Whether the log, or the group, has an observation: same object, same version, gone or not."""
+        number = codec.resource_version_key(draft.resource_version)
+        if number is None:
+            return False
+        highest = self._versions.get(draft.subject, -1)
+        self._versions[draft.subject] = max(highest, number)
+        if number > highest:
+            return False
+        gone, subject = draft.change == "DELETED", draft.subject
+        for event in pending:
+            if event.resource_version == number and event.gone == gone and event.stream[1:] == tuple(subject):
+                return True
+        found = self.store.read(
+            cluster=self.cluster,
+            kinds=subject.kind,
+            namespace=subject.namespace,
+            name=subject.name,
+            uid=subject.uid,
+            reverse=True,
+        )
+        return any(one.resource_version == number and one.gone == gone for one in found)
+
+
+class _Group:
+    """What one step has decided so far. The loop's state is worked on in place: if the append fails, it goes."""
+
+    def __init__(self, loop: Loop, now: int) -> None:
+        self.loop, self.now = loop, now
+        self.first = loop.flow.position + 1
+        self.events: list[NewEvent] = []
+        self.effects: list[Effect] = []
+
+    def take(self, given: Input) -> None:
+        """Decides on an input and on all that follows from it at once."""
+        flow = self.loop.flow
+        ahead: deque[Input] = deque([given])
+        while ahead:
+            try:
+                decision = decide(flow, ahead.popleft(), self.now)
+            except UnreadableObject:
+                self.loop.refused += 1
+                continue
+            self._add(decision.events)
+            self.effects += decision.effects
+            ahead.extendleft(reversed([*flow.notices, *decision.then]))
+            flow.notices.clear()
+
+    def _add(self, drafts: list[Draft]) -> None:
+        loop = self.loop
+        for draft in drafts:
+            known_version: str | None = draft.resource_version
+            if draft.change and loop.already(draft, self.events):
+                if len(drafts) == 1:
+                    return
+                # Others of the decision name positions after this one: it stands in the log again, under no version.
+                known_version = None
+            event = self._event(draft, known_version)
+            self.events.append(event)
+            recorded = Recorded(
+                loop.flow.position + 1,
+                loop.cluster,
+                *draft.subject,
+                self.now,
+                draft.known,
+                False,
+                event.resource_version,
+                draft.causation,
+                draft.cycle,
+                draft.event,
+            )
+            evolve(loop.flow, recorded, draft.payload if draft.subject.kind in SENT_BACK else None)
+
+    def _event(self, draft: Draft, version: str | None) -> NewEvent:
+        if not draft.change:
+            return codec.domain(
+                self.loop.cluster,
+                draft.subject,
+                draft.event,
+                self.now,
+                known=draft.known,
+                causation=draft.causation,
+                cycle=draft.cycle,
+            )
+        kind, namespace, name, uid = draft.subject
+        return codec.observation(
+            cluster=self.loop.cluster,
+            kind=kind,
+            change=draft.change,
+            payload=draft.payload,
+            observed_at=self.now,
+            known=draft.known,
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            resource_version=version,
+            about=draft.about,
+        )
+
+
+__all__ = ["AnotherWriter", "Loop"]

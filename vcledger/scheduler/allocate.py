@@ -1,0 +1,255 @@
+"""The minimal allocate pass: gang by gang, requests against idle, every predicate of the node table, volumes.
+
+Owns the order of jobs, and that a gang gets all it needs or nothing. Must not know queues' shares, preemption nor
+scores: the full session comes later. Called by `vcledger.scheduler.decide`.
+
+Source: Volcano's allocate action with the gang and predicates plugins, on trial in `projections.diagnosis.gang`.
+"""
+
+from __future__ import annotations
+
+from projections.cache.state import JobInfo
+from projections.diagnosis.gang import Trial, ready_count, try_gang
+from projections.diagnosis.nodes import Evaluation
+from projections.diagnosis.reasons import fit_message
+from projections.diagnosis.views import GroupView, TaskView
+from vcledger.scheduler import binder, place
+from vcledger.scheduler.decision import Hand
+from vcledger.scheduler.inputs import Allocate, AllocateJob, ScheduleTask
+from vcledger.scheduler.state import Flow, FlowTask
+from vcledger.scheduler.transitions import Phase
+from volcano.events.base import Subject, TaskRef
+from volcano.events.binding import BindQueued
+from volcano.events.scheduling import AllocationDiscarded
+from volcano.objects.status import TaskStatus
+
+_PENDING = int(TaskStatus.PENDING)
+
+
+def every_job(hand: Hand, command: Allocate) -> None:
+    """The pass: each job with pending tasks by itself, on the state that the one before has left."""
+    flow = hand.flow
+    if not flow.synced:
+        return
+    found = []
+    for key, job in flow.cache.jobs.items():
+        if job.pod_group is None or not job.tasks_by_status.get(_PENDING):
+            continue
+        if job.queue in flow.cache.queues or job.queue == flow.config.cache.default_queue:
+            found.append((-job.priority, job.pod_group.metadata.creation_timestamp or "", key))
+    hand.then += [AllocateJob(key) for _, _, key in sorted(found)]
+
+
+def group_of(flow: Flow, job: JobInfo) -> GroupView:
+    """The job as the trial looks at it. A task that waits for its resync is no candidate."""
+    reported = place.reported(flow)
+    tasks = []
+    for task in job.tasks.values():
+        ref, pod = flow.cache.pods.get(task.key), flow.pods.get(task.key)
+        if task.status != _PENDING or ref is None or pod is None or ref.uid != task.uid:
+            pod = None
+        position = ref.position if ref is not None else 0
+        tasks.append(place.task_view(task, pod, position, reported))
+    name = job.name or job.uid.partition("/")[2]
+    return GroupView(job.namespace or job.uid.partition("/")[0], name, job.pod_group, tasks, job.position)
+
+
+def one_job(hand: Hand, key: str) -> None:
+    """One gang: placed whole and queued for binding, or discarded."""
+    flow = hand.flow
+    job = flow.cache.jobs.get(key)
+    if job is None or job.pod_group is None:
+        return
+    group = group_of(flow, job)
+    pods = [task.pod for task in group.tasks if task.pod is not None]
+    if not pods:
+        return
+    cluster = place.cluster_of(flow, pods)
+    trial = try_gang(group, cluster)
+    if trial.placed and not trial.short:
+        plans = _plans(hand, group, trial)
+        if plans is not None:
+            _commit(hand, job, plans, trial)
+    elif trial.short:
+        _discard(hand, job, group, trial)
+    if not trial.short:
+        hand.then += [
+            ScheduleTask(task.key)
+            for task in group.tasks
+            if task.best_effort and task.pod is not None and not task.gated
+        ]
+    for task in trial.order:
+        table = trial.failed.get(task.uid)
+        if table is not None:
+            place.unschedulable(hand, task, key, fit_message(table), table)
+
+
+def _plans(hand: Hand, group: GroupView, trial: Trial) -> list[place.Plan] | None:
+    """What each placed task takes, volumes that the ones before it take left out; None when one of them can't after
+    all, and then the gang gets nothing."""
+    flow = hand.flow
+    plans: list[place.Plan] = []
+    reserved: list[str] = []
+    claimed: dict[str, str] = {}
+    for task in trial.order:
+        name = trial.placed.get(task.uid)
+        if name is None or task.pod is None:
+            continue
+        if not task.pod.spec.volumes:
+            node = flow.cache.nodes[name].node
+            plans.append(place.Plan(task, name, node.metadata.uid if node is not None else ""))
+            continue
+        cluster = place.cluster_of(flow, [task.pod], [name])
+        plan = place.plan_on(
+            flow, Evaluation(_asking_no_room(task), task.pod, cluster, reserved=reserved), cluster.nodes[0], claimed
+        )
+        if plan.refused:
+            return None
+        reserved += [one.volume for one in plan.bindings]
+        claimed.update({one.claim: name for one in (*plan.bindings, *plan.provisions)})
+        plans.append(plan._replace(task=task))
+    return plans
+
+
+def _asking_no_room(task: TaskView) -> TaskView:
+    """The trial has counted the room already."""
+    return TaskView(
+        task.namespace, task.name, task.uid, task.status, {}, best_effort=True, pod=task.pod, position=task.position
+    )
+
+
+def _commit(hand: Hand, job: JobInfo, plans: list[place.Plan], trial: Trial) -> None:
+    """Each task gets its node and goes into the bind queue."""
+    flow = hand.flow
+    for index, plan in enumerate(plans):
+        task, ready = plan.task, trial.ready + index + 1
+        position = place.allocate(hand, plan, job.uid, task.position or None, ready=ready, needed=trial.needed)
+        event = BindQueued(
+            job=job.uid,
+            node=plan.node,
+            request=task.request,
+            attempt=flow.attempts.get(task.uid, 0) + 1,
+            queued=len(flow.bind_queue) + index + 1,
+        )
+        hand.add(place.subject_of(task), event, cause=position)
+
+
+def _discard(hand: Hand, job: JobInfo, group: GroupView, trial: Trial) -> None:
+    """The gang is short: nothing of it is kept, and that is written once."""
+    breaker = trial.breaker
+    words = f"gang: {trial.ready + len(trial.placed)} of {trial.needed} fit"
+    if hand.flow.said.get(job.uid) == words:
+        return
+    placed = [task for task in trial.order if task.uid in trial.placed]
+    event = AllocationDiscarded(
+        job=job.uid,
+        reason="NotEnoughResources" if breaker is not None else "NotEnoughTasks",
+        message=words,
+        gang_ready=ready_count(group),
+        gang_needed=trial.needed,
+        short_of=trial.short,
+        tasks=tuple(_ref(task, trial.placed[task.uid]) for task in placed),
+        broken_by=_ref(breaker, "") if breaker is not None else None,
+    )
+    hand.add(job_subject(job), event, cause=job.position or None)
+
+
+def _ref(task: TaskView, node: str) -> TaskRef:
+    return TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=node)
+
+
+def job_subject(job: JobInfo) -> Subject:
+    """The stream of a job's PodGroup."""
+    namespace, _, name = job.uid.partition("/")
+    return Subject("PodGroup", namespace, name, job.pg_uid)
+
+
+# --- commands about one task or job -------------------------------------------------------------------------------
+
+
+def assume(hand: Hand, key: str, node: str) -> None:
+    """Give one pod a node, if it may go there; else say why not."""
+    flow = hand.flow
+    ref = flow.cache.pods.get(key)
+    if ref is None or ref.uid in flow.tasks or not flow.synced:
+        return
+    plan = place.plan_for(flow, key, node)
+    if plan is None:
+        return
+    if plan.refused:
+        table = {node: list(plan.refused)}
+        place.unschedulable(hand, plan.task, ref.job, fit_message(table), table)
+    else:
+        place.allocate(hand, plan, ref.job, ref.position)
+
+
+def bind(hand: Hand, keys: tuple[str, ...], node: str) -> list[str]:
+    """Queue assumed tasks; the UIDs of those that were."""
+    queued = []
+    for key in keys:
+        task = hand.flow.task(key)
+        if task is not None and task.phase is Phase.ASSUMED and task.node == node:
+            binder.queue(hand, task, len(queued))
+            queued.append(task.uid)
+    return queued
+
+
+def schedule(hand: Hand, key: str) -> None:
+    """Find a node for one pod, or say why there is none."""
+    flow = hand.flow
+    ref, pod = flow.cache.pods.get(key), flow.pods.get(key)
+    if ref is None or pod is None or ref.uid in flow.tasks or ref.gated or not flow.synced:
+        return
+    plan, table = place.plan_anywhere(flow, key)
+    if plan is None:
+        view = place.view_of(flow, ref, pod, place.reported(flow))
+        place.unschedulable(hand, view, ref.job, fit_message(table), table)
+        return
+    cause = place.allocate(hand, plan, ref.job, ref.position)
+    event = BindQueued(
+        job=ref.job,
+        node=plan.node,
+        request=plan.task.request,
+        attempt=flow.attempts.get(ref.uid, 0) + 1,
+        queued=len(flow.bind_queue) + 1,
+    )
+    hand.add(place.subject_of(plan.task), event, cause=cause)
+
+
+def discard(hand: Hand, key: str, reason: str) -> None:
+    """Give back what the job's tasks hold that are not on their way yet: volumes first."""
+    flow = hand.flow
+    held = [task for task in flow.tasks.values() if task.job == key and task.phase is Phase.ASSUMED]
+    if not held:
+        return
+    cause = max(task.cause for task in held)
+    for task in held:
+        binder.revert(hand, task, "AllocationDiscarded", reason, task.cause)
+    job = flow.cache.jobs.get(key)
+    ready = job.ready_task_num - len(held) if job is not None else 0
+    needed = job.min_available if job is not None else 0
+    event = AllocationDiscarded(
+        job=key,
+        reason="Discarded",
+        message=reason,
+        gang_ready=ready,
+        gang_needed=needed,
+        short_of=max(0, needed - ready),
+        tasks=tuple(_held(task) for task in held),
+    )
+    hand.add(_subject(flow, key), event, cause=cause)
+
+
+def _held(task: FlowTask) -> TaskRef:
+    return TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=task.node)
+
+
+def _subject(flow: Flow, key: str) -> Subject:
+    job = flow.cache.jobs.get(key)
+    if job is not None:
+        return job_subject(job)
+    namespace, _, name = key.partition("/")
+    return Subject("PodGroup", namespace, name, flow.podgroups.get(key, ""))
+
+
+__all__ = ["assume", "bind", "discard", "every_job", "job_subject", "one_job", "schedule"]

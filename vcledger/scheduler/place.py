@@ -1,0 +1,241 @@
+"""Where a task may go: the predicates on the flow's state, and what its claims would take there.
+
+Owns the adapter from the flow to `projections.diagnosis`, whose predicates and matching are the ones used, and the plan
+of a placement. Must not know gangs. Called by `vcledger.scheduler.allocate` and `.decide`.
+
+Volumes and claims are seen as assumed, nodes by what is idle now: what is being released is not given away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from projections.cache.state import HAS_ANTI_AFFINITY, PodRef
+from projections.diagnosis.claims import class_name
+from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses
+from projections.diagnosis.reasons import VOLUME_BIND, Reason
+from projections.diagnosis.views import ClusterView, NodeView, PlacedPod, TaskView
+from projections.diagnosis.volumes import storage_asked
+from vcledger.scheduler.decision import Hand
+from vcledger.scheduler.state import Flow
+from vcledger.why_views import lone_task, node_view, reported_attachments, task_view
+from volcano.events.base import Subject
+from volcano.events.scheduling import FitErrors, TaskAllocated, TaskUnschedulable
+from volcano.events.volume import Provision, StaticBinding, VolumesAssumed
+from volcano.objects.core import PersistentVolumeClaim, Pod
+from volcano.objects.quantity import QuantityInvalid, exact_value
+from volcano.objects.selectors import matches_labels
+
+
+class Plan(NamedTuple):
+    """A task on a node, with what its claims take there. `refused`: why it can't be."""
+
+    task: TaskView
+    node: str
+    node_uid: str
+    bindings: tuple[StaticBinding, ...] = ()
+    provisions: tuple[Provision, ...] = ()
+    claims: bool = False
+    refused: tuple[Reason, ...] = ()
+
+
+def idle_view(flow: Flow, name: str) -> NodeView:
+    """A node by what is idle now."""
+    return replace(node_view(flow.cache.nodes[name]), releasing={}, pipelined={})
+
+
+def cluster_of(flow: Flow, pods: Iterable[Pod], nodes: Iterable[str] | None = None) -> ClusterView:
+    """The cluster as far as these pods' predicates need it; `nodes`: only those."""
+    cache = flow.cache
+    names = sorted(cache.nodes) if nodes is None else list(nodes)
+    return ClusterView(
+        nodes=[idle_view(flow, name) for name in names],
+        pods=placed_pods(flow, list(pods)),
+        claims=flow.claims.latest,
+        volumes=flow.volumes.latest,
+        classes=cache.storage_classes,
+        csi_nodes=cache.csi_nodes,
+        queue_objects=cache.queues,
+    )
+
+
+def placed_pods(flow: Flow, asking: list[Pod]) -> list[PlacedPod]:
+    """The pods on nodes, those on their way included, when one of ours looks at others; else only those whose own
+    anti-affinity concerns everybody."""
+    if any(is_interdependent(pod) for pod in asking):
+        found = list(flow.placed.values())
+    else:
+        pods = flow.cache.pods
+        found = [one for key, one in flow.placed.items() if pods[key].flags & HAS_ANTI_AFFINITY]
+    for task in flow.tasks.values():
+        pod = flow.pods.get(task.key)
+        if pod is not None and task.key not in flow.placed:
+            found.append(PlacedPod.of(pod, task.node))
+    return found
+
+
+def view_of(flow: Flow, ref: PodRef, pod: Pod, reported: frozenset[str]) -> TaskView:
+    """A pod as the predicates look at it: its job's task, or itself when it has no job."""
+    job = flow.cache.jobs.get(ref.job) if ref.job else None
+    task = job.tasks.get(ref.uid) if job is not None else None
+    return lone_task(ref, pod) if task is None else task_view(task, pod, ref.position, reported)
+
+
+def reported(flow: Flow) -> frozenset[str]:
+    """The attach limits that some node has."""
+    return reported_attachments(flow.cache) if flow.cache.csi_nodes else frozenset()
+
+
+# --- planning -----------------------------------------------------------------------------------------------------
+
+
+def plan_on(flow: Flow, evaluation: Evaluation, node: NodeView, claimed: Mapping[str, str] | None = None) -> Plan:
+    """The task of an evaluation on a node. `claimed`: claims that the same decision has given to a node already."""
+    task = evaluation.task
+    uid = node.node.metadata.uid if node.node is not None else ""
+    found = evaluation.on(node)
+    if refuses(found):
+        return Plan(task, node.name, uid, refused=tuple(found))
+    bindings: list[StaticBinding] = []
+    provisions: list[Provision] = []
+    for state, candidate in evaluation.volumes.plan(node) if evaluation.volumes is not None else ():
+        elsewhere = (claimed or {}).get(state.key)
+        if elsewhere is not None:
+            if elsewhere != node.name:
+                return Plan(task, node.name, uid, refused=(_bound_for(state.name, elsewhere),))
+            continue
+        held = flow.claims.assumed.get(state.key)
+        if held is not None and held.uid != task.uid:
+            continue
+        if candidate is not None:
+            volume = candidate.volume.metadata
+            claim_uid = state.claim.metadata.uid
+            bindings.append(
+                StaticBinding(volume=volume.name, claim=state.key, volume_uid=volume.uid, claim_uid=claim_uid)
+            )
+            continue
+        if not enough_capacity(flow, state.claim, node):
+            detail = f"claim {state.name}: class {class_name(state.claim)} has not enough free capacity here"
+            return Plan(task, node.name, uid, refused=(Reason("volumes", VOLUME_BIND, detail),))
+        provisions.append(
+            Provision(
+                claim=state.key,
+                claim_uid=state.claim.metadata.uid,
+                storage_class=class_name(state.claim),
+                provisioner=state.provisioner,
+            )
+        )
+    return Plan(task, node.name, uid, tuple(bindings), tuple(provisions), bool(evaluation.claims.states))
+
+
+def _bound_for(claim: str, node: str) -> Reason:
+    return Reason("volumes", VOLUME_BIND, f"claim {claim} is on its way for node {node}")
+
+
+def enough_capacity(flow: Flow, claim: PersistentVolumeClaim, node: NodeView) -> bool:
+    """Whether the driver has said that it has room for the claim where the node is (CSIStorageCapacity). A driver that
+    says nothing at all for the class is taken at its word that it needs no such check."""
+    wanted = class_name(claim)
+    said = [one for one in flow.cache.storage_capacities.values() if one.storage_class_name == wanted]
+    if not said:
+        return True
+    size = storage_asked(claim)
+    for one in said:
+        amount = one.maximum_volume_size if one.maximum_volume_size is not None else one.capacity
+        try:
+            enough = amount is not None and float(exact_value(amount)) >= size
+        except QuantityInvalid:
+            continue
+        if enough and matches_labels(one.node_topology, node.labels):
+            return True
+    return False
+
+
+def plan_for(flow: Flow, key: str, node: str) -> Plan | None:
+    """A pod (namespace/name) on one node; None when there is no such pod waiting, or no such node."""
+    ref, pod = flow.cache.pods.get(key), flow.pods.get(key)
+    if ref is None or pod is None or node not in flow.cache.nodes:
+        return None
+    cluster = cluster_of(flow, [pod], [node])
+    evaluation = Evaluation(view_of(flow, ref, pod, reported(flow)), pod, cluster)
+    return plan_on(flow, evaluation, cluster.nodes[0])
+
+
+def plan_anywhere(flow: Flow, key: str) -> tuple[Plan | None, dict[str, list[Reason]]]:
+    """A pod on the node that has the most of it idle, and the refusals of all others."""
+    ref, pod = flow.cache.pods.get(key), flow.pods.get(key)
+    if ref is None or pod is None:
+        return None, {}
+    cluster = cluster_of(flow, [pod])
+    evaluation = Evaluation(view_of(flow, ref, pod, reported(flow)), pod, cluster)
+    table: dict[str, list[Reason]] = {}
+    for node in sorted(cluster.nodes, key=lambda one: (-one.idle.get("cpu", 0.0), one.name)):
+        plan = plan_on(flow, evaluation, node)
+        if not plan.refused:
+            return plan, table
+        table[node.name] = list(plan.refused)
+    return None, table
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def subject_of(task: TaskView) -> Subject:
+    """The stream of the task's pod."""
+    return Subject("Pod", task.namespace, task.name, task.uid)
+
+
+def allocate(hand: Hand, plan: Plan, job: str, cause: int | None, *, ready: int = 0, needed: int = 0) -> int:
+    """The task gets its node, and its volumes are assumed; the position of the last event."""
+    event = TaskAllocated(
+        job=job,
+        node=plan.node,
+        node_uid=plan.node_uid,
+        request=plan.task.request,
+        gang_ready=ready,
+        gang_needed=needed,
+    )
+    position = hand.add(subject_of(plan.task), event, cause=cause)
+    if plan.claims:
+        assumed = VolumesAssumed(
+            node=plan.node,
+            bindings=plan.bindings,
+            provisions=plan.provisions,
+            all_bound=not plan.bindings and not plan.provisions,
+        )
+        position = hand.add(subject_of(plan.task), assumed, cause=position)
+    return position
+
+
+def unschedulable(hand: Hand, task: TaskView, job: str, message: str, table: Mapping[str, Iterable[Reason]]) -> None:
+    """The task got no node; written when that is news."""
+    if hand.flow.said.get(task.uid) == message:
+        return
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for node, reasons in table.items():
+        groups.setdefault(tuple(one.line for one in reasons if one.scheduler), []).append(node)
+    event = TaskUnschedulable(
+        job=job,
+        reason="Unschedulable",
+        message=message,
+        fit_errors=tuple(FitErrors(reasons=texts, nodes=tuple(names)) for texts, names in groups.items()),
+        nodes_total=len(table),
+    )
+    hand.add(subject_of(task), event, cause=task.position or None)
+
+
+__all__ = [
+    "Plan",
+    "allocate",
+    "cluster_of",
+    "enough_capacity",
+    "idle_view",
+    "plan_anywhere",
+    "plan_for",
+    "plan_on",
+    "reported",
+    "unschedulable",
+    "view_of",
+]

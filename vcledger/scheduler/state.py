@@ -1,0 +1,237 @@
+"""All that the scheduler of one cluster holds: the cache, the tasks on their way, assumptions, queues, what is in flight.
+
+Owns the data. Must not know how it changes (`vcledger.scheduler.fold`) nor what is decided on it. Held by the loop,
+read by the deciders, the runner of scenarios, the invariants.
+
+The cache follows the model `exact`, but for one policy: a job without PodGroup and tasks stays until its clean-up
+request has been handed out, as in the seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import msgspec
+
+from projections.cache import Cache, CacheConfig, digest
+from projections.cache.models import EXACT
+from projections.diagnosis.views import PlacedPod
+from vcledger.scheduler.assumed import AssumeCache
+from vcledger.scheduler.inputs import Noticed
+from vcledger.scheduler.queues import BASE_MICROSECONDS, WorkQueue
+from vcledger.scheduler.transitions import Phase
+from volcano.events.volume import Provision, StaticBinding, VolumeWait
+from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
+
+SECOND = 1_000_000
+
+FLOW_MODEL = EXACT._replace(defers_cleanup=True)
+
+
+class FlowConfig(msgspec.Struct, frozen=True):
+    """The scheduler's options. `lists`: the kinds whose first list must be complete before anything is decided.
+    `settle_seconds`: how long a request whose answer was lost may still arrive at the API server. `posts_max`: how
+    often one binding is sent at most."""
+
+    cache: CacheConfig = CacheConfig()
+    scheduler_name: str = "volcano"
+    lists: tuple[str, ...] = ()
+    batch_num: int = 100
+    flush_microseconds: int = 20_000
+    check_microseconds: int = SECOND
+    bind_timeout_seconds: float = 600.0
+    cleanup_delay_seconds: float = 5.0
+    resync_base_microseconds: int = BASE_MICROSECONDS
+    settle_seconds: float = 60.0
+    posts_max: int = 2
+
+
+class FlowTask(msgspec.Struct, gc=False):
+    """A task that the flow has to do with. `cause` is the position of the last event of its chain.
+
+    attempt     number of this attempt to bind it, from 1; `posts` the bindings sent in it, the last at `post_at`
+    bindings    claims for volumes that there are, `provisions` claims for which one is to be made, in the order in
+                which they are written; `written` counts those that the API server has taken
+    volumes_ready  the volumes are bound: not to be done again
+    waits       what the last check of the volumes waited for; waiting since `since`, checked `checks` times
+    bound_to    the node on which a watch has shown the pod, '' while none has
+    reason      why the last step failed
+    intent      position of its last BindRequested
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    job: str
+    node: str
+    phase: Phase
+    attempt: int = 0
+    began: int = 0
+    cause: int = 0
+    posts: int = 0
+    post_at: int = 0
+    bindings: tuple[StaticBinding, ...] = ()
+    provisions: tuple[Provision, ...] = ()
+    written: int = 0
+    volumes_ready: bool = False
+    since: int = 0
+    checks: int = 0
+    waits: tuple[VolumeWait, ...] = ()
+    bound_to: str = ""
+    reason: str = ""
+    intent: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def has_volume_work(self) -> bool:
+        """Something was assumed that is not bound yet."""
+        return bool(self.bindings or self.provisions) and not self.volumes_ready
+
+
+class Intent(NamedTuple):
+    """A request that is out, by the position of its event. `kind` is bind, pv, pvc, resync, ask, condition or handler;
+    `key` the object, or for `ask` the position of the intent that is asked about."""
+
+    kind: str
+    uid: str
+    key: str
+    cause: int = 0
+
+
+class Doubt(NamedTuple):
+    """An update whose outcome is not known: its intent, and the PVUpdateFailed that said so (0: a restart did)."""
+
+    intent: int
+    event_type: str
+    uid: str
+    key: str
+
+
+class Handler(msgspec.Struct):
+    """A task's own handler of bind errors."""
+
+    name: str
+    succeeded: bool = False
+
+
+class Recovery(msgspec.Struct):
+    """A recovery that is going on: its RecoveryStarted, the intents still in doubt, verdicts so far."""
+
+    started: int
+    in_doubt: dict[int, None]
+    verdicts: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class Flow:
+    """The state. Only `vcledger.scheduler.fold.evolve` changes it.
+
+    `notices` is what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
+    so none is ever left over at a crash, and they are no part of the state."""
+
+    def __init__(self, config: FlowConfig | None = None) -> None:
+        self.config = config or FlowConfig()
+        self.cache = Cache(FLOW_MODEL, self.config.cache)
+        self.position = 0
+        self.now = 0
+        self.listed: dict[str, None] = {}
+        self.pods: dict[str, Pod] = {}
+        self.placed: dict[str, PlacedPod] = {}
+        self.tasks: dict[str, FlowTask] = {}
+        self.attempts: dict[str, int] = {}
+        self.handlers: dict[str, Handler] = {}
+        self.said: dict[str, str] = {}
+        self.volumes: AssumeCache[PersistentVolume] = AssumeCache(self.cache.volumes)
+        self.claims: AssumeCache[PersistentVolumeClaim] = AssumeCache(self.cache.claims)
+        self.watchers: dict[str, dict[str, None]] = {}
+        self.bind_queue: dict[str, int] = {}
+        self.batches = 0
+        self.waiting: dict[str, int] = {}
+        self.resync = WorkQueue()
+        self.cleanup = WorkQueue()
+        self.node_sync = WorkQueue()
+        self.doubt_queue = WorkQueue()
+        self.doubts: dict[str, Doubt] = {}
+        self.podgroups: dict[str, str] = {}
+        self.intents: dict[int, Intent] = {}
+        self.notices: list[Noticed] = []
+        self.recovery: Recovery | None = None
+
+    @property
+    def synced(self) -> bool:
+        """Every list that is waited for is complete."""
+        return all(kind in self.listed for kind in self.config.lists)
+
+    def task(self, key: str) -> FlowTask | None:
+        """The task of a pod by namespace/name."""
+        ref = self.cache.pods.get(key)
+        return self.tasks.get(ref.uid) if ref is not None else None
+
+    def queue(self, name: str) -> list[str]:
+        """The keys of a queue by Volcano's name for it: bindFlow and errTasks by pod, deletedJobs by
+        namespace/name/UID, nodeQueue by node."""
+        if name == "bindFlow":
+            return [self.tasks[uid].key for uid in self.bind_queue]
+        if name == "errTasks":
+            return [key.rpartition("/")[0] for key in self.resync.items]
+        return list({"deletedJobs": self.cleanup, "nodeQueue": self.node_sync}[name].items)
+
+    @property
+    def idle(self) -> bool:
+        """No task is on its way, no queue holds anything, no request is out."""
+        busy = self.bind_queue or self.waiting or self.intents or self.notices or self.doubts
+        queues = (self.resync, self.cleanup, self.node_sync, self.doubt_queue)
+        moving = any(task.phase not in (Phase.BOUND, Phase.ASSUMED) for task in self.tasks.values())
+        return not (busy or moving or any(len(queue) for queue in queues))
+
+    def next_due(self, now: int) -> int | None:
+        """When the next timer runs out, after `now` or before it; None when none is set."""
+        dues = [due for queue in (self.resync, self.cleanup, self.node_sync, self.doubt_queue)
+                if (due := queue.next_due()) is not None]  # fmt: skip
+        if self.bind_queue:
+            dues.append(self.flush_due())
+        if self.waiting:
+            period = self.config.check_microseconds
+            dues.append(min(since + ((max(now, since) - since) // period + 1) * period
+                            for since in self.waiting.values()))  # fmt: skip
+        return min(dues, default=None)
+
+    def flush_due(self) -> int:
+        """When the tasks in the bind queue go out, full or not: at the next beat after the oldest came in."""
+        period = self.config.flush_microseconds
+        return (next(iter(self.bind_queue.values())) // period + 1) * period
+
+    def digest(self) -> str:
+        """SHA-256 in hex over everything that decides what the flow does next: equal states, equal digests."""
+        hasher = hashlib.sha256(digest(self.cache).encode())
+        for part in self._parts():
+            hasher.update(msgspec.json.encode(part, order="sorted"))
+            hasher.update(b"\n")
+        return hasher.hexdigest()
+
+    def _parts(self) -> list[Any]:
+        tasks = [msgspec.structs.astuple(task) for _, task in sorted(self.tasks.items())]
+        queues = [queue.rows() for queue in (self.resync, self.cleanup, self.node_sync, self.doubt_queue)]
+        handlers = [[uid, handler.name, handler.succeeded] for uid, handler in sorted(self.handlers.items())]
+        recovery = [self.recovery.started, list(self.recovery.in_doubt)] if self.recovery is not None else []
+        small = [self.batches, list(self.bind_queue.items()), sorted(self.waiting.items()), sorted(self.attempts.items())]
+        rest = [sorted(self.intents.items()), sorted(self.doubts.items()), sorted(self.podgroups.items())]
+        said = [sorted(self.said.items()), sorted(self.listed)]
+        assumed = [self.volumes.rows(), self.claims.rows()]
+        return [tasks, queues, handlers, recovery, small, rest, said, assumed, sorted(self.pods), sorted(self.placed)]
+
+
+__all__ = [
+    "FLOW_MODEL",
+    "SECOND",
+    "Doubt",
+    "Flow",
+    "FlowConfig",
+    "FlowTask",
+    "Handler",
+    "Intent",
+    "Recovery",
+]
