@@ -34,18 +34,20 @@ def console(text: str) -> list[tuple[str, list[str]]]:
 
 
 def stand_in_for_kubectl(folder: Path) -> None:
-    """Prints the recording as kubectl's --output-watch-events does: pretty, one value after another."""
+    """Prints the recording as kubectl's --output-watch-events does: pretty, one value after another, without
+    managedFields, and one kind a call, since kubectl refuses to watch several."""
     lines = zstandard.ZstdDecompressor().stream_reader(WATCH.read_bytes()).read().decode().splitlines()
     values = [json.loads(line) for line in lines]
-    kinds = {"pods": "Pod", "nodes": "Node"}
-    shown = [
-        {"type": value["type"], "object": {"kind": kinds[value["resource"]], "apiVersion": "v1", **value["object"]}}
-        for value in values
-        if value.get("resource") in kinds and value.get("type") in {"ADDED", "MODIFIED", "DELETED"}
-    ]
-    (folder / "shown.json").write_text("\n".join(json.dumps(value, indent=4) for value in shown), encoding="utf-8")
+    for resource, kind in {"pods": "Pod", "nodes": "Node"}.items():
+        shown = []
+        for value in values:
+            if value.get("resource") == resource and value.get("type") in {"ADDED", "MODIFIED", "DELETED"}:
+                value["object"]["metadata"].pop("managedFields", None)
+                seen = {"kind": kind, "apiVersion": "v1", **value["object"]}
+                shown.append(json.dumps({"type": value["type"], "object": seen}, indent=4))
+        (folder / f"{resource}.shown").write_text("\n".join(shown), encoding="utf-8")
     script = folder / "kubectl"
-    script.write_text(f'#!/bin/sh\nexec cat "{folder}/shown.json"\n', encoding="utf-8")
+    script.write_text(f'#!/bin/sh\nexec cat "{folder}/$2.shown"\n', encoding="utf-8")
     script.chmod(0o755)
 
 
