@@ -45,6 +45,7 @@ class Loop:
 
     flow         the state; after a step it is what the log says
     outstanding  effects handed out whose answer has not been put, by `key_of`
+    clock        what tells the time to `recover` when it is not given
     down         why the log refused, None while all is well
     refused      how many inputs were no observations that could be kept
     """
@@ -56,8 +57,9 @@ class Loop:
         *,
         carry_out: Callable[[Effect], None],
         config: FlowConfig | None = None,
+        clock: Callable[[], int] = lambda: 0,
     ) -> None:
-        self.store, self.cluster, self.carry_out = store, cluster, carry_out
+        self.store, self.cluster, self.carry_out, self.clock = store, cluster, carry_out, clock
         self.config = config or FlowConfig()
         self.flow = Flow(self.config)
         self.outstanding: dict[EffectKey, Effect] = {}
@@ -143,7 +145,7 @@ class Loop:
 
     # --- recovery -------------------------------------------------------------------------------------------------
 
-    def recover(self, now: int) -> bool:
+    def recover(self, now: int | None = None) -> bool:
         """Builds the state from the log, and starts to settle what it says is in flight. For a process that begins on
         a ledger, and after the log refused. False: it refuses still. On an empty ledger there is nothing to do."""
         try:
@@ -155,7 +157,7 @@ class Loop:
         self.outstanding.clear()
         if not self._versions:
             return True
-        self._now = self._ticked = max(now, self.flow.now)
+        self._now = self._ticked = max(self.clock() if now is None else now, self.flow.now)
         group = _Group(self, self._now)
         group.take(Restarted())
         return self._commit(group)

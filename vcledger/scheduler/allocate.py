@@ -18,6 +18,7 @@ from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.inputs import Allocate, AllocateJob, ScheduleTask
 from vcledger.scheduler.state import Flow, FlowTask
 from vcledger.scheduler.transitions import Phase
+from vcledger.why_views import task_view
 from volcano.events.base import Subject, TaskRef
 from volcano.events.binding import BindQueued
 from volcano.events.scheduling import AllocationDiscarded
@@ -49,7 +50,7 @@ def group_of(flow: Flow, job: JobInfo) -> GroupView:
         if task.status != _PENDING or ref is None or pod is None or ref.uid != task.uid:
             pod = None
         position = ref.position if ref is not None else 0
-        tasks.append(place.task_view(task, pod, position, reported))
+        tasks.append(task_view(task, pod, position, reported))
     name = job.name or job.uid.partition("/")[2]
     return GroupView(job.namespace or job.uid.partition("/")[0], name, job.pod_group, tasks, job.position)
 
@@ -106,7 +107,8 @@ def _plans(hand: Hand, group: GroupView, trial: Trial) -> list[place.Plan] | Non
         if plan.refused:
             return None
         reserved += [one.volume for one in plan.bindings]
-        claimed.update({one.claim: name for one in (*plan.bindings, *plan.provisions)})
+        claimed.update({binding.claim: name for binding in plan.bindings})
+        claimed.update({provision.claim: name for provision in plan.provisions})
         plans.append(plan._replace(task=task))
     return plans
 
@@ -185,7 +187,7 @@ def assume(hand: Hand, key: str, node: str) -> None:
 
 def bind(hand: Hand, keys: tuple[str, ...], node: str) -> list[str]:
     """Queue assumed tasks; the UIDs of those that were."""
-    queued = []
+    queued: list[str] = []
     for key in keys:
         task = hand.flow.task(key)
         if task is not None and task.phase is Phase.ASSUMED and task.node == node:

@@ -2,8 +2,8 @@
 
 Owns the two pointers. Must not know why something is assumed. Held by `vcledger.scheduler.state`, changed by the fold.
 
-Source: kube-scheduler's assume_cache.go (Assume, Restore, Get, GetAPIObj). Different from there, a newer object from the
-API server does not end an assumption: it ends when it is confirmed or reverted, so that each has exactly one end.
+Source: kube-scheduler's assume_cache.go (Assume, Restore, Get, GetAPIObj). Different from there, a newer object from
+the API server does not end an assumption: it ends when it is confirmed or reverted, so each has exactly one end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class AssumeCache(Generic[T]):
     """`api` is the informer's store (the cache fold's own dict), `raw` the JSON of each object in it."""
 
     def __init__(self, api: dict[str, T]) -> None:
-        self.api = api
+        self.api: dict[str, T] = api
         self.raw: dict[str, bytes] = {}
         self.assumed: dict[str, Assumption[T]] = {}
         self._objects: dict[str, T] = {}
@@ -43,7 +43,7 @@ class AssumeCache(Generic[T]):
 
     def assume(self, key: str, assumption: Assumption[T]) -> None:
         """Set the second pointer. ValueError when another pod's assumption stands there."""
-        held = self.assumed.get(key)
+        held: Assumption[T] | None = self.assumed.get(key)
         if held is not None and held.uid != assumption.uid:
             raise ValueError(f"{key} is assumed for another pod")
         self.assumed[key] = assumption
@@ -51,7 +51,7 @@ class AssumeCache(Generic[T]):
 
     def end(self, key: str, uid: str) -> bool:
         """Confirmed or reverted: the API's object is the only one again. False: nothing was assumed for that pod."""
-        held = self.assumed.get(key)
+        held: Assumption[T] | None = self.assumed.get(key)
         if held is None or held.uid != uid:
             return False
         del self.assumed[key], self._objects[key]

@@ -38,8 +38,14 @@ from vcledger.scheduler.requests import Answer, Bind, Patch
 from vcledger.scheduler.state import SECOND, Flow, FlowTask, Intent
 from vcledger.scheduler.transitions import Phase
 from volcano.events.base import TaskRef
-from volcano.events.binding import BindFailed, BindQueued, BindRequested, BindSucceeded
-from volcano.events.binding import PodConditionPatched, PodConditionPatchFailed
+from volcano.events.binding import (
+    BindFailed,
+    BindQueued,
+    BindRequested,
+    BindSucceeded,
+    PodConditionPatched,
+    PodConditionPatchFailed,
+)
 from volcano.events.recovery import InDoubtResolved
 from volcano.events.resync import ResyncQueued
 from volcano.events.volume import VolumesReverted

@@ -1,7 +1,7 @@
 """The objects as they are sent: a volume with its claim, a claim with its node, a condition, an Event.
 
-Owns these edits of JSON. Must not know when they are sent. Called by the fold, which keeps them with the assumption, and
-by the deciders.
+Owns these edits of JSON. Must not know when they are sent. Called by the fold, which keeps them with the assumption,
+and by the deciders.
 
 Sources: Kubernetes' volume util GetBindVolumeToClaim and AssumePodVolumes; podutil.UpdatePodCondition; the event
 recorder. An object is sent back whole, with every field that the log has of it.

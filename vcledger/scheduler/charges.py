@@ -9,6 +9,7 @@ in Volcano's AddBindTask, and its job's task is Allocated, Binding or Bound with
 from __future__ import annotations
 
 from projections.cache.accounting import count_on_node, job_add, job_set_status, node_remove
+from projections.cache.brief import brief_of
 from projections.cache.state import Cache, JobInfo, NodeInfo, TaskInfo
 from projections.cache.tasks import new_task
 from projections.cache.volumes import with_volumes
@@ -35,7 +36,7 @@ def _made_anew(flow: Flow, task: FlowTask) -> TaskInfo | None:
     ref, pod = flow.cache.pods.get(task.key), flow.pods.get(task.key)
     if ref is None or pod is None or ref.uid != task.uid:
         return None
-    made = new_task(pod, ref)
+    made = new_task(brief_of(pod), ref)
     made.resreq = with_volumes(flow.cache, ref)
     return made
 

@@ -121,11 +121,13 @@ def _provision(flow: Flow, task: FlowTask, node: Node, claim: str) -> Found | No
 
 
 def _provisioned(flow: Flow, node: Node, claim: PersistentVolumeClaim) -> Found | None:
-    """The volume that was made for a claim. One that is not known yet may only be late."""
+    """The volume that was made for a claim. One that is not known yet may only be late, and is waited for; where no
+    volumes are watched at all, none will come, and the claim's word is taken."""
     pv = flow.volumes.api.get(claim.spec.volume_name)
-    if pv is None:
-        return _wait(PV, claim.spec.volume_name, "has not been seen yet")
-    return _affinity(pv, node)
+    if pv is not None:
+        return _affinity(pv, node)
+    watched = bool(flow.volumes.api) or PV in flow.listed
+    return _wait(PV, claim.spec.volume_name, "has not been seen yet") if watched else None
 
 
 def _affinity(pv: PersistentVolume, node: Node) -> Found | None:

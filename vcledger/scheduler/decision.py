@@ -3,8 +3,8 @@
 Owns these shapes and how positions are told before there are any. Must not know what is decided. Called by all deciders
 and by the loop.
 
-A batch is appended by one writer, so the events of a decision stand at the positions after `Flow.position`, and an event
-or effect can name another of the same decision.
+A batch is appended by one writer, so the events of a decision stand at the positions after `Flow.position`, and an
+event or effect can name another of the same decision.
 """
 
 from __future__ import annotations

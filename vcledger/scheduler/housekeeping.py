@@ -2,15 +2,14 @@
 
 Owns these decisions. Must not know binding. Called by `vcledger.scheduler.decide`.
 
-Source: the seed's SyncNode and processCleanupJob. The fold keeps a node's books up to date as it is seen; what is decided
-here says so in the log, and tries again what could not be read. A clean-up whose PodGroup has been made again is over:
-Volcano's goes on being retried (facts 18), and its outcome is the same, as the job stays.
+Source: the seed's SyncNode and processCleanupJob. The fold keeps a node's books up to date as it is seen; what is
+decided here says so in the log, and tries again what could not be read. A clean-up whose PodGroup has been made again
+is over: Volcano's goes on being retried (fact 18), and its outcome is the same, as the job stays.
 """
 
 from __future__ import annotations
 
 from vcledger.scheduler import binder
-from vcledger.scheduler.allocate import job_subject
 from vcledger.scheduler.decision import RECORDED, Hand
 from vcledger.scheduler.fold_events import LOST, SCHEDULER_ERROR, cleanup_key
 from vcledger.scheduler.inputs import Noticed
@@ -40,9 +39,7 @@ def sync_node(hand: Hand, name: str, before: str, cause: int | None) -> None:
         event: NodeSynced | NodeRemoved = NodeRemoved(
             node_uid="",
             reason="the API server has it no more",
-            tasks=tuple(
-                TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=name) for _, task in left
-            ),
+            tasks=tuple(TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=name) for _, task in left),
         )
         hand.add(Subject("Node", "", name), event, cause=cause)
         return
@@ -139,7 +136,7 @@ def restart(hand: Hand) -> None:
     known = [position for position, _ in (*binds, *seen)]
     doubts = sorted({*known, *held, *(doubt.intent for doubt in flow.doubts.values())})
     started = hand.add(LOOP, RecoveryStarted(head=flow.position, in_doubt=tuple(doubts)), cause=None)
-    for position, task in binds:
+    for _, task in binds:
         if task.phase is Phase.BINDING:
             binder.queue_resync(hand, task, LOST, started)
     for position, intent in held.items():
@@ -149,7 +146,7 @@ def restart(hand: Hand) -> None:
         uid = api.metadata.uid if api is not None else ""
         subject = Subject(KIND_OF[intent.kind], namespace, name, uid)
         queue_doubt(hand, subject, position, type_of(intent.kind), 1, started)
-    for position, task in seen:
+    for _, task in seen:
         binder.settle_seen(hand, task, started)
     _orphans(hand, known)
 

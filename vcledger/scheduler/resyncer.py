@@ -64,7 +64,8 @@ def ask(hand: Hand, key: str) -> None:
 def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
     """What the API server holds now."""
     flow = hand.flow
-    subject = Subject("Pod", *intent.key.split("/", 1), intent.uid)
+    namespace, _, name = intent.key.partition("/")
+    subject = Subject("Pod", namespace, name, intent.uid)
     task = flow.tasks.get(intent.uid)
     if answer.code == 404:
         _gone(hand, subject, task, position)
@@ -110,7 +111,7 @@ def _observe(hand: Hand, pod: Pod, body: bytes) -> None:
 def _failed(hand: Hand, subject: Subject, position: int, answer: Answer) -> None:
     """The read itself failed: again, later."""
     flow = hand.flow
-    failure = failure_of(answer.code, answer.body) if not answer.ok else Failure(answer.code or 0, "BadObject", "no pod")
+    failure = failure_of(answer.code, answer.body) if not answer.ok else Failure(0, "BadObject", "no pod")
     key = resync_key(subject.namespace, subject.name, subject.uid)
     attempt = _attempt(flow, key)
     job = _job(flow, subject)

@@ -1,4 +1,4 @@
-"""All that the scheduler of one cluster holds: the cache, the tasks on their way, assumptions, queues, what is in flight.
+"""All that the scheduler of one cluster holds: cache, tasks on their way, assumptions, queues, what is in flight.
 
 Owns the data. Must not know how it changes (`vcledger.scheduler.fold`) nor what is decided on it. Held by the loop,
 read by the deciders, the runner of scenarios, the invariants.
@@ -217,7 +217,12 @@ class Flow:
         queues = [queue.rows() for queue in (self.resync, self.cleanup, self.node_sync, self.doubt_queue)]
         handlers = [[uid, handler.name, handler.succeeded] for uid, handler in sorted(self.handlers.items())]
         recovery = [self.recovery.started, list(self.recovery.in_doubt)] if self.recovery is not None else []
-        small = [self.batches, list(self.bind_queue.items()), sorted(self.waiting.items()), sorted(self.attempts.items())]
+        small = [
+            self.batches,
+            list(self.bind_queue.items()),
+            sorted(self.waiting.items()),
+            sorted(self.attempts.items()),
+        ]
         rest = [sorted(self.intents.items()), sorted(self.doubts.items()), sorted(self.podgroups.items())]
         said = [sorted(self.said.items()), sorted(self.listed)]
         assumed = [self.volumes.rows(), self.claims.rows()]

@@ -115,8 +115,8 @@ TRANSITIONS: dict[tuple[Phase, Step], Phase] = {
     **{(phase, _S.SEEN_BOUND): _P.ENDED for phase in BEFORE_BINDING},
     **{(phase, _S.SEEN_ELSEWHERE): _P.ENDED for phase in BEFORE_BINDING},
 }
-"""(phase, step) to phase. What is not in it is refused. VolumesReverted moves nothing but a task that has ended: after a
-failure it comes while the task waits for its resync. A pod that is gone takes its task out from anywhere."""
+"""(phase, step) to phase. What is not in it is refused. VolumesReverted moves nothing but a task that has ended: after
+a failure it comes while the task waits for its resync. A pod that is gone takes its task out from anywhere."""
 
 
 def after(phase: Phase, step: Step) -> Phase:

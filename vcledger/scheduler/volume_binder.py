@@ -1,7 +1,8 @@
 """The volume binder: what a task's claims would take on a node, the updates one after the other, the wait, the end.
 
-Owns the decisions of bindAPIUpdate and BindPodVolumes. Must not know how a claim is matched (`vcledger.scheduler.place`)
-nor checked (`vcledger.scheduler.checks`). Called by `vcledger.scheduler.binder` and `.decide`.
+Owns the decisions of bindAPIUpdate and BindPodVolumes. Must not know how a claim is matched
+(`vcledger.scheduler.place`) nor checked (`vcledger.scheduler.checks`). Called by `vcledger.scheduler.binder` and
+`.decide`.
 
 Source: the seed's BindPodVolumes and bindAPIUpdate; kube-scheduler's volumeBinder.
 """
@@ -340,7 +341,7 @@ def doubt_answered(hand: Hand, position: int, intent: Intent, answer: Answer) ->
     if verdict == "happened":
         _go_on(hand, task, cause)
     else:
-        failure = Failure(answer.code or 0, verdict, f"no answer came to the update, and the API server shows that {said}")
+        failure = Failure(answer.code or 0, verdict, f"no answer came, and the API server says: {said}")
         fail(hand, task, "UpdateFailed", failure, subject, cause, done=task.written)
 
 
