@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from projections.cache.snapshot_image import EXACT_DECODER, FLOAT_DECODER, FORMAT, Image, SnapshotInvalid
-from projections.cache.snapshot_read import Reader, as_it_is, from_row
+from projections.cache.snapshot_read import Reader, as_it_is, from_row, last_given
 from projections.cache.snapshot_write import Writer
 from projections.cache.state import Cache, Touched
 from volcano.objects.resource import Resource
@@ -62,15 +62,13 @@ def _track(cache: Cache) -> None:
 
 
 def _apply(cache: Cache, images: list[Image[R]], amount: Callable[[R], Resource]) -> None:
-    """Apply each in order. Of the rows of a node or job only the last one's sums are read: they are whole."""
-    last: dict[tuple[str, str], int] = {}
+    """Apply each in order."""
     for number, image in enumerate(images):
         if image.format != FORMAT or image.model != cache.model or image.whole != (number == 0):
             raise SnapshotInvalid(f"not a snapshot of the cache under {cache.model} that fits at place {number}")
-        last.update(dict.fromkeys((("node", row.name) for row in image.nodes), number))
-        last.update(dict.fromkeys((("job", row.key) for row in image.jobs), number))
+    last = last_given(images)
     for number, image in enumerate(images):
-        Reader(cache, image, amount, {key for key, at in last.items() if at > number}).apply()
+        Reader(cache, image, amount, last, number).apply()
 
 
 __all__ = ["SnapshotInvalid", "dump", "dump_changes", "load"]

@@ -7,9 +7,8 @@ This is the way to every past state, so its loop over pods is written out in one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from projections.cache import stores
 from projections.cache.nodes import node_resource
@@ -58,15 +57,52 @@ def from_row(row: Any) -> Resource:
     return Resource(unpack_amount(milli_cpu), unpack_amount(memory), scalars, int(max_task_num))
 
 
+class LastGiven(NamedTuple):
+    """The number of the last snapshot of a chain that gives something whole, so that those before it need not make it:
+    pods by key, sums of nodes and jobs, objects by (kind, key)."""
+
+    pods: dict[str, int]
+    nodes: dict[str, int]
+    jobs: dict[str, int]
+    objects: dict[tuple[str, str], int]
+
+
+def last_given(images: Sequence[Image[Any]]) -> LastGiven:
+    """What each snapshot of a chain need not make. A pod that any of them writes out as odd (its task does not follow
+    from its entry) is always made, as later ones take away what follows from it; so are Nodes' objects, on which the
+    nodes' own rows rest."""
+    last = LastGiven({}, {}, {}, {})
+    for number, image in enumerate(images):
+        if not image.whole:
+            last.nodes.update((row.name, number) for row in image.nodes)
+            last.jobs.update((row.key, number) for row in image.jobs)
+            last.objects.update(((kind, key), number) for kind, key, _, _ in image.objects if kind != "Node")
+            last.pods.update(dict.fromkeys(image.pods_gone, number))
+            last.pods.update(dict.fromkeys(_keys(image), number))
+    keys = {key for image in images for _, key, _ in image.node_tasks}
+    uids = {uid for image in images for _, uid, _ in image.job_tasks}
+    if keys or uids:
+        for image in images:
+            for key, uid in zip(_keys(image), map(unpack_uid, image.pods.uid), strict=True):
+                if key in keys or uid in uids:
+                    last.pods.pop(key, None)
+    return last
+
+
+def _keys(image: Image[Any]) -> list[str]:
+    words = image.words
+    return [f"{words[word]}/{name}" for word, name in zip(image.pods.namespace, image.pods.name, strict=True)]
+
+
 class Reader:
-    """Applies one snapshot. `amount` makes a Resource of what was decoded; `later` are ('node', name) and ('job', key)
-    whose sums a later snapshot of the chain gives."""
+    """Applies one snapshot. `amount` makes a Resource of what was decoded; what a
+    snapshot after this one (its `number`) gives is passed over."""
 
     def __init__(
-        self, cache: Cache, image: Image[R], amount: Callable[[R], Resource], later: AbstractSet[tuple[str, str]]
+        self, cache: Cache, image: Image[R], amount: Callable[[R], Resource], last: LastGiven, number: int
     ) -> None:
         self.cache = cache
-        self.later = later
+        self.last, self.number = last, number
         self.image: Image[Any] = image
         self.amount: Callable[[Any], Resource] = amount
         self.words = image.words
@@ -89,10 +125,11 @@ class Reader:
         for key in image.pods_gone:
             self.drop(key)
             store_pod(cache, key, cache.pods.get(key), None)
+        keys = _keys(image)
         if not image.whole:
-            for word, name in zip(image.pods.namespace, image.pods.name, strict=True):
-                self.drop(f"{self.words[word]}/{name}")
-        self.pods()
+            for key in keys:
+                self.drop(key)
+        self.pods(keys)
         self.odd_tasks()
         for job_row in image.jobs:
             for status, uid, task in job_row.left_over:
@@ -101,8 +138,10 @@ class Reader:
             self.small(image.small)
 
     def objects(self) -> None:
-        cache = self.cache
+        cache, last, number = self.cache, self.last.objects, self.number
         for kind, key, position, data in self.image.objects:
+            if last.get((kind, key), number) > number:
+                continue
             stores.put(cache, kind, key, None if data is None else kinds.decode(kind, data))
             if position:
                 cache.positions[kind, key] = position
@@ -134,15 +173,16 @@ class Reader:
         if node is not None:
             node.tasks.pop(key, None)
 
-    def pods(self) -> None:
-        """Each pod's entry, and the tasks that follow from it."""
-        cache, columns = self.cache, self.image.pods
+    def pods(self, keys: list[str]) -> None:
+        """Each pod's entry, and the tasks that follow from it. Pods that a later snapshot gives are left out."""
+        cache, columns, last, here = self.cache, self.image.pods, self.last.pods, self.number
         profiles, claims = self._profiles(), columns.claims
         live, nodes, jobs = cache.pods, cache.nodes, cache.jobs
         indexed = not cache.policy.defers_claims
-        for number, row in enumerate(_rows(columns)):
+        for number, (key, row) in enumerate(zip(keys, _rows(columns), strict=True)):
+            if last.get(key, here) > here:
+                continue
             ref = self._entry(row, tuple(claims[number]) if number in claims else ())
-            key = f"{ref.namespace}/{ref.name}"
             if indexed:
                 store_pod(cache, key, live.get(key), ref)
             else:
@@ -150,10 +190,12 @@ class Reader:
             if row[_PROFILE] < 0:
                 continue
             task = _task_of(ref, profiles[row[_PROFILE]])
-            if ref.job in jobs:
-                _add_task(jobs[ref.job], task)
-            if ref.node_name in nodes and task.status not in _TERMINATED:
-                nodes[ref.node_name].tasks[key] = task.clone()
+            job = jobs.get(ref.job)
+            if job is not None:
+                _add_task(job, task)
+            node = nodes.get(ref.node_name)
+            if node is not None and task.status not in _TERMINATED:
+                node.tasks[key] = task.clone()
 
     def _entry(self, row: tuple[Any, ...], claims: tuple[str, ...]) -> PodRef:
         words = self.words
@@ -166,8 +208,8 @@ class Reader:
             words[phase],
             words[scheduler],
             words[job],
-            bool(bits & 1),
-            bool(bits & 2),
+            bits & 1 == 1,
+            bits & 2 == 2,
             bits >> 2,
             self.requests[request],
             claims,
@@ -226,7 +268,7 @@ class Reader:
             node = cache.nodes[name] = NodeInfo(name)
         if row.header is not None:
             self.header(node, row.header)
-        if ("node", name) in self.later:
+        if self.last.nodes.get(name, 0) > self.number:
             return
         node.used, node.releasing, node.pipelined = map(self.sum, (row.used, row.releasing, row.pipelined))
         if row.idle is None:
@@ -284,7 +326,7 @@ class Reader:
         if job is None:
             job = cache.jobs[key] = JobInfo(key)
         job.priority = row.priority
-        if ("job", key) not in self.later:
+        if self.last.jobs.get(key, 0) <= self.number:
             job.allocated, job.total_request = self.amount(row.allocated), self.amount(row.total_request)
         if row.fields is not None:
             _set_fields(job, row.fields)
@@ -329,7 +371,7 @@ def _task_of(ref: PodRef, profile: _Profile) -> TaskInfo:
         ref.namespace,
         ref.name,
         role,
-        int(task_status(ref.phase, ref.deleting, ref.node_name)),
+        task_status(ref.phase, ref.deleting, ref.node_name),
         ref.node_name,
         priority,
         preemptable,
@@ -364,4 +406,4 @@ def _add_task(job: JobInfo, task: TaskInfo) -> None:
         index[task.uid] = task
 
 
-__all__ = ["Reader", "as_it_is", "from_row"]
+__all__ = ["LastGiven", "Reader", "as_it_is", "from_row", "last_given"]
