@@ -26,6 +26,7 @@ from vcledger import codec, gaps
 from vcledger.at import format_time, parse_time
 from vcledger.errors import BadTime, VcledgerError
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
+from vcledger.why_late import contradictions, later_than
 from vcledger.why_said import OBSERVATIONS, events_about, group_conditions, pod_conditions
 from vcledger.why_views import cluster_view, group_view, lone_task, min_resources
 from volcano.events.base import Recorded
@@ -34,7 +35,7 @@ from volcano.events.observation import ObjectDeleted
 from volcano.events.volume import VolumeBindingFailed, VolumesBound
 from volcano.objects.core import PersistentVolumeClaim, Pod
 from volcano.objects.meta import ObjectMeta
-from volcano.objects.scheduling import VolcanoJob
+from volcano.objects.scheduling import PodGroup, VolcanoJob
 
 ATTEMPT_TYPES = ("BindSucceeded", "BindFailed", "VolumesBound", "VolumeBindingFailed", "PodConditionPatchFailed")
 NEAR_NAMES = 3
@@ -86,9 +87,9 @@ def why(
     asked_at: int | None = None,
 ) -> Explanation:
     """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup
-    of that name. Of several pods that had the name, the last one counts. `asked_at`: the time (microseconds) that was asked
-    about, where a time was (`vcledger.gaps.moment`); gaps are looked for around it. NoSuchPod when there is none of
-    them."""
+    of that name. Of several pods that had the name, the last one counts. `asked_at`: the time (microseconds) that was
+    asked about, where a time was (`vcledger.gaps.moment`); gaps are looked for around it. NoSuchPod when there is none
+    of them."""
     question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at)
     stream = _stream(question)
     if stream is not None:
@@ -173,11 +174,18 @@ def _micros(time: str | None) -> int | None:
 
 class _Stream(NamedTuple):
     """What the log has of the pods of one name up to the position: the observations of the last of them, newest first,
-    the attempts on it, oldest first, and the deletions of those before it, the last first."""
+    the attempts on it, oldest first, the deletions of those before it, the last first, and what was observed of it by
+    then and came into the log late, newest first."""
 
     history: list[Recorded]
     attempts: list[Attempt]
     earlier: list[Recorded]
+    late: list[Recorded]
+
+    @property
+    def told(self) -> list[Recorded]:
+        """All observations of the pod, what came into the log late among them, newest first."""
+        return [*(one for one in self.late if one.uid == self.last.uid), *self.history]
 
     @property
     def last(self) -> Recorded:
@@ -207,13 +215,14 @@ def _stream(question: _Question, kind: str = "Pod") -> _Stream | None:
         return None
     uid = observed[0].uid
     late = question.ledger.recorded(**where, after=question.position, types=ATTEMPT_TYPES, late=True)
-    until = question.observed_at or 0
+    until = question.time or 0
     tried = [one for one in (*told, *(one for one in late if one.observed_at <= until)) if one.uid in {uid, ""}]
     attempts = [attempt for attempt in map(_attempt, tried) if attempt is not None]
     return _Stream(
         history=[one for one in observed if one.uid == uid],
         attempts=sorted(attempts, key=lambda one: (one.time, one.position)),
         earlier=[one for one in observed if one.uid != uid and isinstance(one.event, ObjectDeleted)][:EARLIER_SHOWN],
+        late=later_than(observed[0], question.ledger, question.cluster, question.time),
     )
 
 
@@ -248,6 +257,7 @@ def _pod_case(question: _Question, stream: _Stream) -> Case:
         attempts=stream.attempts,
         earlier=heard.earlier,
         claim_since=_claim_since(question, pod, cluster),
+        late_facts=_late_facts(question, stream, group),
         asked_min=min_resources(job) if job is not None else {},
     )
 
@@ -283,21 +293,47 @@ def _heard(
     job: str = "",
 ) -> _Heard:
     """Conditions first, then Events about the pod, its PodGroup, its claims and its Volcano Job (`job`: the uid)."""
-    said = pod_conditions(stream.history) if stream is not None else []
+    said = pod_conditions(stream.told) if stream is not None else []
     uids = [pod.metadata.uid] if pod is not None else []
     if group is not None and group.pod_group is not None:
-        said += group_conditions(group.pod_group, group.position)
+        said += group_conditions(*_latest_group(question, group.pod_group, group.position))
         uids.append(group.pod_group.metadata.uid)
     if pod is not None:
         uids += [state.claim.metadata.uid for state in pod_claims(pod, cluster).states]
         uids += _problem_claims(pod, cluster)
     uids.append(job)
     before = [one.uid for one in stream.earlier] if stream is not None else []
-    events = events_about(question.ledger, question.cluster, question.position, [*uids, *before])
+    events = events_about(question.ledger, question.cluster, question.position, [*uids, *before], question.time)
     told = dict.fromkeys(uid for uid in uids if uid)
     said += [one for uid in told for one in events.get(uid, ())]
     earlier = [_earlier(one, events.get(one.uid, ())) for one in (stream.earlier if stream is not None else ())]
     return _Heard(said, earlier)
+
+
+def _late_group(question: _Question, position: int) -> tuple[list[Recorded], Recorded | None]:
+    """What came into the log late of the PodGroup that was observed at a position, newest first, and that one."""
+    if not position or not question.ledger.store.get([position]):
+        return [], None
+    last = question.ledger.event(position)
+    return later_than(last, question.ledger, question.cluster, question.time), last
+
+
+def _latest_group(question: _Question, pod_group: PodGroup, position: int) -> tuple[PodGroup, int]:
+    """The PodGroup as last observed by then, late or not, and where the log has it."""
+    for late in _late_group(question, position)[0]:
+        if isinstance(late.event, OBSERVATIONS) and isinstance(late.event.object, PodGroup):
+            return late.event.object, late.position
+    return pod_group, position
+
+
+def _late_facts(question: _Question, stream: _Stream | None, group: GroupView | None) -> list[str]:
+    """Where what came into the log late says otherwise than the cache: of the pod, of its PodGroup."""
+    found = contradictions(stream.late, stream.last) if stream is not None else []
+    if group is not None:
+        late, last = _late_group(question, group.position)
+        if last is not None:
+            found += contradictions(late, last)
+    return found
 
 
 def _earlier(gone: Recorded, said: Sequence[Said]) -> Earlier:
@@ -450,6 +486,7 @@ def _stand_in(question: _Question, case: Case) -> None:
         case.claim_since = _claim_since(question, chosen.pod, case.cluster)
     job = case.job.metadata.uid if case.job is not None else ""
     case.said = _heard(question, stream, case.pod, group, case.cluster, job).said
+    case.late_facts = _late_facts(question, stream, group)
 
 
 # --- the story ----------------------------------------------------------------------------------------------------
@@ -503,7 +540,8 @@ def _not_found(question: _Question) -> str:
     )
     if later is not None:
         when = format_time(later.observed_at)
-        return f"{text}: {later.kind} {question.key} is first seen at position {later.position} ({when})"
+        late = ", and came into the log late" if later.late else ""
+        return f"{text}: {later.kind} {question.key} is first seen at position {later.position} ({when}{late})"
     before = next(
         question.ledger.store.read(
             to=question.position,

@@ -68,14 +68,22 @@ def said_event(event: Event, position: int, known: int) -> Said:
     )
 
 
-def events_about(ledger: Ledger, cluster: str, position: int, uids: Sequence[str]) -> dict[str, list[Said]]:
-    """The Events that speak of these objects, by the object's uid, each once, as last seen at the position; by first
-    time."""
+def events_about(
+    ledger: Ledger, cluster: str, position: int, uids: Sequence[str], until: int | None = None
+) -> dict[str, list[Said]]:
+    """The Events that speak of these objects, by the object's uid, each once, as last observed at the position, or, of
+    those that came into the log late, by the time `until` (microseconds); by first time."""
     wanted = [uid for uid in dict.fromkeys(uids) if uid]
     if not wanted:
         return {}
     latest: dict[str, tuple[str, Said]] = {}
-    for recorded in ledger.recorded(cluster=cluster, kinds="Event", about=wanted, to=position, types=OBJECT_TYPES):
+    told = ledger.recorded(cluster=cluster, kinds="Event", about=wanted, types=OBJECT_TYPES)
+    by_then = [
+        one
+        for one in told
+        if (one.position <= position if not one.late else until is not None and one.observed_at <= until)
+    ]
+    for recorded in sorted(by_then, key=lambda one: (one.observed_at, one.position)):
         event = recorded.event
         if isinstance(event, ObjectAdded | ObjectModified) and isinstance(event.object, Event):
             about = event.object.involved_object or event.object.regarding
