@@ -10,10 +10,8 @@ the ledger as it was, and this object too: its caches are dropped and read again
 from __future__ import annotations
 
 import json
-import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 
 from sqlalchemy import Connection, func, insert, select
 
@@ -21,16 +19,19 @@ from eventstore import codec as coding
 from eventstore import schema
 from eventstore.backend import Backend, EventRow, translated
 from eventstore.chain import GENESIS, batch_hash, canonical
-from eventstore.codec import Codec, RatioWatch
-from eventstore.types import AppendResult, InvalidEvent, NewEvent, StreamId, WrongExpectedVersion
+from eventstore.codec import Codec, Known, Stored, shorten
+from eventstore.training import SAMPLES, Sampler, Schedule
+from eventstore.types import KEYED, AppendResult, InvalidEvent, NewEvent, StreamId, WrongExpectedVersion
 from eventstore.words import Head, Words, check_text
 
 PAYLOAD_BYTES_MAX = 256 * 1024 * 1024
 
 
-Accepted = tuple[int, bool, Head, NewEvent]
-"""An event that the log does not have yet: position, late, its stream's head, and itself. A plain tuple, because one is
-made for every event."""
+Accepted = tuple[
+    Head, bytes, str, str, int, str, tuple[int, int, int, int | None, int | None, int | None], int, int, bool
+]
+"""An event that the log does not have yet: its stream's head, payload, type, family, schema, about, the beginning of
+its row, version, flags, gone. A plain tuple, because one is made for every event."""
 
 
 class Appender:
@@ -42,12 +43,12 @@ class Appender:
         self._lock = threading.Lock()
         self._words = Words(backend)
         self._codec = Codec()
-        self._watch = RatioWatch()
+        self._sampler = Sampler()
+        self._schedule = Schedule()
         self._batch_id = -1
         self._position = 0
         self._hash = GENESIS
         self._dictionary_hash = GENESIS
-        self._train_from = coding.SAMPLES_MIN
 
     def append(self, events: Sequence[NewEvent], expected: Mapping[StreamId, int], token: str | None) -> AppendResult:
         with self._lock:
@@ -57,6 +58,7 @@ class Appender:
             except BaseException:
                 self._batch_id = -1
                 self._codec.forget()
+                self._sampler.clear()
                 raise
 
     def _append(
@@ -75,10 +77,12 @@ class Appender:
         if missing:
             needed = set(wanted)
             words.create(connection, [stream for stream in missing if stream in needed])
-        positions, accepted = self._accept(connection, batch)
+        positions: list[int] = []
+        accepted: list[Accepted] = []
+        self._accept(connection, batch, positions, accepted)
         if accepted:
             self._store(connection, accepted)
-        late = sum(late for _, late, _, _ in accepted)
+        late = sum(one[8] >= schema.LATE for one in accepted)
         result = AppendResult(positions, len(accepted), len(positions) - len(accepted), late)
         if token is not None:
             remember_result(connection, token, self._batch_id if accepted else None, result)
@@ -96,24 +100,29 @@ class Appender:
         self._words.load(connection)
         self._position, self._hash = first + count - 1, bytes(last_hash)
         last = connection.execute(select(func.max(d.id))).scalar()
-        if last is not None and last != self._codec.active:
-            row = connection.execute(select(d.hash, d.payload).where(d.id == last)).one()
+        if last is None:
+            self._schedule.opened(self._position, None)
+        elif last != self._codec.active:
+            row = connection.execute(select(d.hash, d.payload, d.trained_at).where(d.id == last)).one()
             self._codec.add(last, bytes(row.payload))
             self._dictionary_hash = bytes(row.hash)
+            self._schedule.opened(self._position, row.trained_at)
         self._batch_id = batch_id
 
-    def _accept(self, connection: Connection, batch: list[NewEvent]) -> tuple[list[int], list[Accepted]]:
-        """The position of each event, and those that are not there yet, with their heads and clusters moved on."""
+    def _accept(
+        self, connection: Connection, batch: list[NewEvent], positions: list[int], accepted: list[Accepted]
+    ) -> None:
+        """Fills in the position of each event, and those that are not there yet, with their heads and clusters moved
+        on. Both lists are good up to the event at hand when this fails."""
         heads = self._words.heads
         seen = self._already(connection, batch)
         position = self._position
-        positions: list[int] = []
-        accepted: list[Accepted] = []
         for event in batch:
-            head = heads[event.stream]
-            revision = event.resource_version
+            stream, name, family, observed_at, payload, number, known, revision, gone, late, about, cause, cycle = event
+            head = heads[stream]
+            gone = bool(gone)
             if revision is not None:
-                key = (head.id, revision, event.gone)
+                key = (head.id, revision, gone)
                 there = seen.get(key)
                 if there is not None:
                     positions.append(there)
@@ -121,25 +130,28 @@ class Appender:
                 seen[key] = position + 1
             position += 1
             positions.append(position)
+            if cause is not None:
+                cause = cause_of(cause, positions)
             cluster = head.cluster
-            observed_at = event.observed_at
             if type(observed_at) is not int:
                 raise InvalidEvent(f"observed_at {observed_at!r} is no number: nothing of the batch was stored")
-            late = bool(event.late) or (cluster.high_water is not None and observed_at < cluster.high_water)
-            accepted.append((position, late, head, event))
+            if known not in (0, 1, 2):
+                raise InvalidEvent(f"known is {known!r}, not 0, 1 or 2: nothing of the batch was stored")
+            if late or (cluster.high_water is not None and observed_at < cluster.high_water):
+                flags = known | schema.LATE
+            else:
+                flags = known
+                cluster.high_water = observed_at
+                cluster.position = position
             head.version += 1
             if revision is not None and (head.resource_version_max is None or revision > head.resource_version_max):
                 head.resource_version_max = revision
-            if late:
-                continue
-            cluster.high_water = observed_at
-            cluster.position = head.position = position
-            if revision is not None:
-                head.resource_version = revision
-                head.gone = bool(event.gone)
-            elif event.gone:
-                head.gone = True
-        return positions, accepted
+            if flags < schema.LATE and (gone if revision is None else revision < KEYED):  # is_observation
+                head.position, head.resource_version, head.gone = position, revision, gone
+            accepted.append(
+                (head, payload, name, family, number, about,
+                 (position, head.id, observed_at, revision, cause, cycle), head.version, flags, gone)
+            )  # fmt: skip
 
     def _already(self, connection: Connection, batch: list[NewEvent]) -> dict[tuple[int, int, bool], int]:
         """Positions of the batch's observations that the log has. Only those are looked up whose resource version is
@@ -153,7 +165,8 @@ class Appender:
             head = heads[event.stream]
             if type(revision) is not int or revision < 0:
                 raise InvalidEvent(f"resource version {revision!r} is no number: nothing of the batch was stored")
-            if head.resource_version_max is not None and revision <= head.resource_version_max:
+            highest = head.resource_version_max
+            if highest is not None and revision <= highest:
                 doubtful[head.id, revision, bool(event.gone)] = None
         if not doubtful:
             return {}
@@ -161,19 +174,29 @@ class Appender:
 
     def _store(self, connection: Connection, accepted: list[Accepted]) -> None:
         """Writes the rows of a batch, its dictionary if one was trained, its heads, its marks and its link."""
-        payloads = [payload_of(event) for _, _, _, event in accepted]
-        self._train(connection, accepted, payloads)
-        stored = self._codec.compress(payloads)
-        rows, body = self._rows(connection, accepted, stored)
-        batch_id, first = self._batch_id + 1, accepted[0][0]
+        payloads = [checked(one[1]) for one in accepted]
+        shorts = [shorten(one[1], one[0].known, one[6][3]) for one in accepted]
+        first, last = accepted[0][6][0], accepted[-1][6][0]
+        self._sampler.see(shorts)
+        if last >= self._schedule.due:
+            self._train(connection, first, last)
+        stored = self._codec.compress(payloads, shorts)
+        rows, digests = self._rows(connection, accepted, stored)
+        batch_id = self._batch_id + 1
         size, stored_size = sum(map(len, payloads)), sum(len(data) for _, data in stored)
         dictionary_id, appended_at = self._codec.active, self._clock()
         dictionary_hash = GENESIS if dictionary_id is None else self._dictionary_hash
+        try:
+            body = canonical(rows, digests)
+        except (OverflowError, TypeError) as error:
+            raise InvalidEvent(
+                f"a number does not fit into 64 bits ({error}): nothing of the batch was stored"
+            ) from error
         link = batch_hash(
             self._hash, batch_id, first, len(rows), appended_at, size, stored_size, dictionary_id, dictionary_hash, body
         )
         self._backend.insert_events(connection, rows)
-        heads = {head.id: head for _, _, head, _ in accepted}
+        heads = {one[0].id: one[0] for one in accepted}
         self._backend.put_heads(connection, [head.row() for head in heads.values()])
         self._words.save_marks(connection, batch_id)
         connection.execute(
@@ -188,94 +211,98 @@ class Appender:
                 hash=link,
             )
         )
-        self._position = accepted[-1][0]
+        self._position = last
         self._backend.appended(connection, self._position)
         self._batch_id, self._hash = batch_id, link
-        if dictionary_id is not None and self._watch.fallen_off(len(rows), size, stored_size):
-            self._train_from = 0
+        if dictionary_id is not None:
+            self._schedule.appended(last, len(rows), size, stored_size)
 
     def _rows(
-        self, connection: Connection, accepted: list[Accepted], stored: list[tuple[int | None, bytes]]
+        self, connection: Connection, accepted: list[Accepted], stored: list[Stored]
     ) -> tuple[list[EventRow], list[bytes]]:
-        """Rows for the table, and the batch's canonical bytes."""
-        subjects = self._words.subjects(connection, (event.about for _, _, _, event in accepted))
-        types, rows, body = self._words.types, [], []
-        # Versions count up to the head's, which has moved past the whole batch already.
-        versions: dict[int, int] = {}
-        for _, _, head, _ in accepted:
-            versions[head.id] = versions.get(head.id, head.version + 1) - 1
-        try:
-            for (position, late, head, event), (dictionary_id, data) in zip(accepted, stored, strict=True):
-                _, name, family, observed_at, _, number, known, revision, gone, _, about, causation, cycle = event
-                kind = types.get((name, family, number)) or self._words.type(connection, name, family, number)
-                about_id, about_digest = subjects[about]
-                version = versions[head.id]
-                versions[head.id] = version + 1
-                flags = (known | schema.LATE) if late else known
-                gone = bool(gone)
-                body.append(
-                    canonical(position, version, observed_at, revision, causation, cycle, dictionary_id, flags, gone,
-                              (head.digest, kind[1], about_digest), data)
-                )  # fmt: skip
-                body.append(data)
-                rows.append((position, head.id, observed_at, revision, causation, cycle, about_id, version,
-                             dictionary_id, kind[0], flags, gone, data))  # fmt: skip
-                if known not in (0, 1, 2):
-                    raise InvalidEvent(f"known is {known!r}, not 0, 1 or 2: nothing of the batch was stored")
-        except (struct.error, TypeError) as error:
-            raise InvalidEvent(
-                f"a number does not fit into 64 bits ({error}): nothing of the batch was stored"
-            ) from error
-        return rows, body
+        """Rows for the table, and the digests of the words that they point at."""
+        words, types = self._words, self._words.types
+        subjects = words.subjects(connection, (one[5] for one in accepted))
+        rows: list[EventRow] = []
+        digests: list[bytes] = []
+        for (head, _, name, family, number, about, begin, version, flags, gone), frame in zip(
+            accepted, stored, strict=True
+        ):
+            kind = types.get((name, family, number)) or words.type(connection, name, family, number)
+            about_id, about_digest = subjects[about]
+            rows.append((*begin, about_id, version, kind[0], flags, gone, *frame))
+            digests += head.digest, kind[1], about_digest
+        return rows, digests
 
-    def _train(self, connection: Connection, accepted: list[Accepted], payloads: list[bytes]) -> None:
-        """Trains a dictionary when the ledger has enough payloads for a first one, or the last one no longer fits."""
-        if self._position + len(payloads) < self._train_from or (self._train_from and self._codec.active is not None):
-            return
-        pairs = [(event.stream.kind, payload) for (_, _, _, event), payload in zip(accepted, payloads, strict=True)]
-        if len(pairs) < coding.SAMPLES_MIN:
-            pairs += self._recent(connection, coding.SAMPLES_MAX - len(pairs))
-        samples = balanced(pairs, coding.SAMPLES_MAX)
+    def _train(self, connection: Connection, first: int, last: int) -> None:
+        """Trains a dictionary on what was set aside, and takes it when it is clearly better than the last one."""
+        samples = self._sampler.samples
+        if len(samples) < SAMPLES:
+            samples = self._recent(connection, first, SAMPLES) + samples
         made = coding.train(samples)
         active = self._codec.active
         d = schema.dictionaries.c
         old = None
         if active is not None:
             old = bytes(connection.execute(select(d.payload).where(d.id == active)).scalar_one())
-        if made is None or not coding.worthwhile(made, old, samples):
-            self._watch.refused()
-            # Not at each append again: a ledger that does not compress is asked anew when it has doubled.
-            self._train_from = max(2 * self._position, coding.SAMPLES_MIN)
+        taken = made is not None and coding.worthwhile(made, old, samples)
+        self._sampler.clear()
+        self._schedule.done(last, taken)
+        if made is None or not taken:
             return
         number = (active or 0) + 1
         self._dictionary_hash = coding.dictionary_hash(made)
         connection.execute(
-            insert(schema.dictionaries).values(
-                id=number, trained_at=accepted[0][0], hash=self._dictionary_hash, payload=made
-            )
+            insert(schema.dictionaries).values(id=number, trained_at=first, hash=self._dictionary_hash, payload=made)
         )
         self._codec.add(number, made)
-        self._watch.trained()
-        self._train_from = coding.SAMPLES_MIN
 
-    def _recent(self, connection: Connection, count: int) -> list[tuple[str, bytes]]:
-        """(kind, payload) of the newest events in the log. Used when batches are too small to train on alone."""
-        e, d, s, k = schema.events.c, schema.dictionaries.c, schema.streams.c, schema.kinds.c
+    def _recent(self, connection: Connection, before: int, count: int) -> list[bytes]:
+        """Payloads in their short form from the newer half of the log, evenly spread. Used when this writer has not
+        seen enough itself."""
+        e, d, s = schema.events.c, schema.dictionaries.c, schema.streams.c
+        since = before // 2
+        wanted = list(range(since + 1, before, max(1, (before - since) // count)))
         rows = connection.execute(
-            select(k.name, e.dictionary_id, e.payload)
+            select(e.dictionary_id, e.payload, e.resource_version, s.uid, s.name)
             .join(schema.streams, s.id == e.stream_id)
-            .join(schema.kinds, k.id == s.kind_id)
-            .where(e.position > self._position - count)
+            .where(e.position.in_(wanted))
             .order_by(e.position)
         ).all()
         reading = Codec()
         for id_, payload in connection.execute(select(d.id, d.payload)):
             reading.add(id_, bytes(payload))
-        return [(kind, reading.decompress(id_, bytes(data))) for kind, id_, data in rows]
+        found: list[bytes] = []
+        for id_, stored, version, uid, name in rows:
+            known = Known(uid.encode(), name.encode())
+            short = shorten(reading.decompress(id_, bytes(stored), known, version), known, version)
+            if short:
+                found.append(short)
+        return found
 
 
-def payload_of(event: NewEvent) -> bytes:
-    payload = event.payload
+def cause_of(cause: object, positions: list[int]) -> int:
+    """The position of an event's cause; `positions` are those of the append so far, its own last. InvalidEvent unless
+    it is before the event."""
+    if type(cause) is not int:
+        raise InvalidEvent(f"causation {cause!r} is no number: nothing of the batch was stored")
+    if cause < 0:
+        if -cause >= len(positions):
+            raise InvalidEvent(
+                f"causation {cause}: an event can only be caused by one before it in the append "
+                f"(it is number {len(positions)}); nothing of the batch was stored"
+            )
+        return positions[-cause - 1]
+    if not 0 < cause < positions[-1]:
+        raise InvalidEvent(
+            f"causation {cause}: an event can only be caused by one before it (it would be at {positions[-1]}); "
+            "nothing of the batch was stored"
+        )
+    return cause
+
+
+def checked(payload: object) -> bytes:
+    """A payload that the log can keep, or InvalidEvent."""
     if type(payload) is not bytes:
         raise InvalidEvent(f"a payload is {type(payload).__name__}, not bytes: nothing of the batch was stored")
     if len(payload) > PAYLOAD_BYTES_MAX:
@@ -283,19 +310,6 @@ def payload_of(event: NewEvent) -> bytes:
             f"a payload has {len(payload)} bytes, over {PAYLOAD_BYTES_MAX}: nothing of the batch was stored"
         )
     return payload
-
-
-def balanced(pairs: Sequence[tuple[str, bytes]], count: int) -> list[bytes]:
-    """At most `count` payloads, as many of each kind as the others leave room for, evenly spread over each."""
-    kinds = {
-        kind: [data for _, data in some] for kind, some in groupby(sorted(pairs, key=lambda p: p[0]), lambda p: p[0])
-    }
-    samples: list[bytes] = []
-    for left, kind in zip(range(len(kinds), 0, -1), sorted(kinds, key=lambda k: len(kinds[k])), strict=True):
-        share = (count - len(samples)) // left
-        step = max(1, -(-len(kinds[kind]) // max(share, 1)))
-        samples += kinds[kind][::step]
-    return samples
 
 
 def check_expected(heads: Mapping[StreamId, Head], expected: Mapping[StreamId, int]) -> None:

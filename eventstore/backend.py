@@ -24,15 +24,15 @@ EVENT_COLUMNS = (
     "cycle",
     "about_id",
     "version",
-    "dictionary_id",
     "type_id",
     "flags",
     "gone",
+    "dictionary_id",
     "payload",
 )
 """Order of an event row's values, wherever rows cross the protocol."""
 
-EventRow = tuple[int, int, int, int | None, int | None, int | None, int | None, int, int | None, int, int, bool, bytes]
+EventRow = tuple[int, int, int, int | None, int | None, int | None, int | None, int, int, int, bool, int | None, bytes]
 StreamRow = tuple[int, int, int, int, str, str, str]
 """id, key, cluster_id, kind_id, namespace, name, uid"""
 HeadRow = tuple[int, int, int, int | None, int | None, bool, int]
@@ -77,6 +77,10 @@ class Backend(Protocol):
         self, connection: Connection, after: int, to: int, columns: Sequence[str]
     ) -> list[tuple[Any, ...]]:
         """The rows of a range of positions (`after` excluded, `to` included), in order, as plain tuples."""
+        ...
+
+    def select_streams(self, connection: Connection, first: int, last: int) -> list[tuple[Any, ...]]:
+        """(id, cluster_id, kind_id, namespace, name, uid) of the streams with these numbers, both ends included."""
         ...
 
     def appended(self, connection: Connection, position: int) -> None:

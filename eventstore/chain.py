@@ -1,37 +1,41 @@
 """What a batch's hash covers, byte for byte.
 
-Owns the canonical form of an event and of a batch. Must not know tables. Called by the appender when it writes, by
+Owns the canonical form of events and of a batch. Must not know tables. Called by the appender when it writes, by
 `verify` when it walks, and by retention for the rows that it keeps.
 
-An event's canonical form is fixed-width numbers, then digests of the words that it points at (stream, type, about),
-then its stored payload. Words are hashed by what they say, not by their row number, so that an edited stream name or
-type breaks the chain as an edited payload does. A batch's hash is SHA-256 over the previous batch's hash, the batch's
-own columns, its dictionary's hash and its events.
+The canonical form of a run of events goes column by column, which takes a tenth of the time that it takes row by row:
+numbers in eight bytes each, digests of the words that the events point at (stream, type, about), then the length of
+each stored payload and all their bytes. Words are hashed by what they say, not by their row number, so that an edited
+stream name or type breaks the chain as an edited payload does. A batch's hash is SHA-256 over the previous batch's
+hash, the batch's own columns, its dictionary's hash and the canonical form of its events.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 GENESIS = bytes(32)
 """What stands for the previous hash in the first batch."""
 
-PACK = struct.Struct(">qqqqqqiBI16s16s16s").pack
-"""position, version, observed_at, resource_version, causation, cycle, dictionary_id (-1: none), flags, payload length,
-digests of stream, type and about. Numbers that are missing are 0 and have their bit in the flags unset."""
-
-HAS_RESOURCE_VERSION, HAS_CAUSATION, HAS_CYCLE, GONE = 8, 16, 32, 64
-"""Bits of the canonical flags above `known` and LATE."""
-
 HEADER = struct.Struct(">32sqqiqqqi32s").pack
+
+ALL, NONE, SOME = b"\0", b"\1", b"\2"
+"""How a column of numbers begins: each event has one; none has one; some have, and a byte each says which."""
 
 
 def digest(*words: str | int) -> bytes:
-    """16 bytes of SHA-256 over words, each with its length before it, so that no two lists of words look alike."""
-    parts = [str(word).encode("utf-8") for word in words]
-    return hashlib.sha256(b"".join(len(part).to_bytes(4, "big") + part for part in parts)).digest()[:16]
+    """16 bytes of SHA-256 over words, none of which may hold a NUL: it stands after each."""
+    return text_digest("\0".join((*map(str, words), "")).encode("utf-8"))
+
+
+def text_digest(text: bytes) -> bytes:
+    """The same of words that have their NULs already."""
+    return hashlib.sha256(text).digest()[:16]
 
 
 NOTHING = bytes(16)
@@ -43,46 +47,38 @@ def stream_key(stream_digest: bytes) -> int:
     return int.from_bytes(stream_digest[:8], "big", signed=True)
 
 
-def canonical(
-    position: int,
-    version: int,
-    observed_at: int,
-    resource_version: int | None,
-    causation: int | None,
-    cycle: int | None,
-    dictionary_id: int | None,
-    flags: int,
-    gone: bool,
-    digests: tuple[bytes, bytes, bytes],
-    stored: bytes,
-) -> bytes:
-    """An event's canonical form without the payload's bytes, which follow it. struct.error when a number does not fit
-    into 64 bits."""
-    bits = flags | (GONE if gone else 0)
-    if resource_version is None:
-        resource_version = 0
-    else:
-        bits |= HAS_RESOURCE_VERSION
-    if causation is None:
-        causation = 0
-    else:
-        bits |= HAS_CAUSATION
-    if cycle is None:
-        cycle = 0
-    else:
-        bits |= HAS_CYCLE
-    return PACK(
-        position,
-        version,
-        observed_at,
-        resource_version,
-        causation,
-        cycle,
-        -1 if dictionary_id is None else dictionary_id,
-        bits,
-        len(stored),
-        *digests,
+def canonical(rows: Sequence[tuple[Any, ...]], digests: Iterable[bytes]) -> list[bytes]:
+    """The canonical form of events, in parts. `rows` have the columns of `eventstore.backend.EVENT_COLUMNS`; `digests`
+    are those of stream, type and about of each, one after the other. OverflowError when a number does not fit into 64
+    bits, TypeError when it is none."""
+    positions, _, observed, revisions, causations, cycles, _, versions, _, flags, gone, dictionaries, payloads = zip(
+        *rows, strict=True
     )
+    parts = [
+        numbers(column)
+        for column in (positions, observed, revisions, causations, cycles, versions, flags, gone, dictionaries)
+    ]
+    parts.append(numbers(tuple(map(len, payloads))))
+    parts.extend(digests)
+    parts.extend(payloads)
+    return parts
+
+
+def numbers(column: Sequence[int | None]) -> bytes:
+    """A column of numbers, each as eight bytes, lowest first; of those that are missing none."""
+    missing = column.count(None)
+    if not missing:
+        return ALL + _packed(column)
+    if missing == len(column):
+        return NONE
+    return SOME + bytes(value is not None for value in column) + _packed([v for v in column if v is not None])
+
+
+def _packed(values: Iterable[Any]) -> bytes:
+    packed = array("q", values)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
 
 
 def batch_hash(
@@ -97,7 +93,7 @@ def batch_hash(
     dictionary_hash: bytes,
     body: Iterable[bytes],
 ) -> bytes:
-    """A batch's hash. `body` is the canonical forms with their payloads, in order."""
+    """A batch's hash. `body` is the canonical form of its events, in parts."""
     number = -1 if dictionary_id is None else dictionary_id
     head = HEADER(
         previous,

@@ -1,10 +1,15 @@
 """Payload bytes to stored bytes and back: zstd, with dictionaries trained on the ledger's own payloads.
 
-Owns compression and when to train. Must not know tables or transactions. Called by the appender, the reader, retention
-and `verify`.
+Owns compression and the short form of payloads. Must not know tables or transactions, nor when to train. Called by the
+appender, the reader, retention and `verify`.
 
 A stored payload is one of three, told apart by its `dictionary_id`: None a plain zstd frame, STORED_AS_IS the bytes
-themselves (they were too small to gain), n a frame made with dictionary n. Dictionaries never change and never go.
+themselves (they were too small to gain), n the short form in a frame made with dictionary n. Frames are without their
+magic number. Dictionaries never change and never go.
+
+The short form: what stands in the row or its stream anyway need not stand in the payload as well. The first place where
+a payload has its stream's uid, its stream's name, or its own resource version as API objects write it, becomes a single
+byte that JSON text cannot hold. A payload that holds one of these bytes has no short form and gets a plain frame.
 """
 
 from __future__ import annotations
@@ -12,8 +17,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import zstandard
 
@@ -21,21 +26,51 @@ from eventstore.types import LedgerCorrupt
 
 STORED_AS_IS = 0
 LEVEL = 3
-DICTIONARY_SIZE = 64 * 1024
+DICTIONARY_SIZE = 32 * 1024
 THREADED_MIN = 200
 """From so many payloads on, compression uses several threads. The bytes are the same."""
 THREADS = min(2, os.cpu_count() or 1)
-SAMPLES_MIN = 1_000
-"""A ledger that holds fewer payloads than this has no dictionary: it would take more room than it saves."""
-SAMPLES_MAX = 2_000
-SAMPLE_BYTES_MAX = 64 * 1024
+SAMPLES_MIN = 500
+"""A dictionary that is made of fewer would take more room than it saves."""
+SAMPLE_BYTES_MAX = 16 * 1024
 """Of a longer payload only the beginning is a sample."""
-FALLEN_OFF = 1.4
-"""Train again when payloads take this many times the room that they took just after the training."""
-RATIO_WINDOW = 2_000
-"""Payloads over which the ratio is measured, and the fewest between two trainings."""
-WORTHWHILE = 0.9
+WORTHWHILE = 0.95
 """A newly trained dictionary is taken when the samples take less than this share of what they took with the old one."""
+
+UID, NAME, VERSION = b"\x01", b"\x02", b"\x03"
+_VERSION_TEXT = b'"resourceVersion":"%d"'
+
+Stored = tuple[int | None, bytes]
+"""dictionary_id and stored bytes of a payload"""
+
+
+class Known(NamedTuple):
+    """What the row and its stream say, and the payload need not say again: the stream's uid and name in UTF-8."""
+
+    uid: bytes
+    name: bytes
+
+
+def shorten(payload: bytes, known: Known, version: int | None) -> bytes | None:
+    """The short form; None when the payload holds a byte that it gives a meaning to."""
+    if UID in payload or NAME in payload or VERSION in payload:
+        return None
+    uid, name = known
+    if uid:
+        payload = payload.replace(uid, UID, 1)
+    if name:
+        payload = payload.replace(name, NAME, 1)
+    if version is not None:
+        payload = payload.replace(_VERSION_TEXT % version, VERSION, 1)
+    return payload
+
+
+def lengthen(payload: bytes, known: Known, version: int | None) -> bytes:
+    """The payload from its short form. Each step undoes one of `shorten`'s, the last one first: its byte stands for
+    nothing but what that step put away, so this holds whatever the uid and the name are."""
+    if version is not None:
+        payload = payload.replace(VERSION, _VERSION_TEXT % version, 1)
+    return payload.replace(NAME, known[1], 1).replace(UID, known[0], 1)
 
 
 class Codec:
@@ -45,7 +80,8 @@ class Codec:
     def __init__(self) -> None:
         self._dictionaries: dict[int, bytes] = {}
         self._local = threading.local()
-        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
+        self._plain = compressor(None)
+        self._compressor = self._plain
         self.active: int | None = None
 
     def known(self, dictionary_id: int | None) -> bool:
@@ -56,7 +92,7 @@ class Codec:
         self._dictionaries = {}
         self._local = threading.local()
         self.active = None
-        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
+        self._compressor = self._plain
 
     def add(self, dictionary_id: int, payload: bytes) -> None:
         """Makes a dictionary known; the highest is the one to write with."""
@@ -65,36 +101,53 @@ class Codec:
             self.active = dictionary_id
             self._compressor = compressor(payload)
 
-    def compress(self, payloads: Sequence[bytes]) -> list[tuple[int | None, bytes]]:
-        """(dictionary_id, stored bytes) of each payload, in order."""
+    def compress(self, payloads: Sequence[bytes], shorts: Sequence[bytes | None]) -> list[Stored]:
+        """What is stored of each payload, whose short form stands at the same place in `shorts`, in order."""
         active = self.active
-        smalls: Iterable[bytes]
-        if len(payloads) < THREADED_MIN or not all(payloads):
-            smalls = map(self._compressor.compress, payloads)
+        if active is None or None in shorts:
+            plain = self._plain.compress
+            with_dictionary = self._compressor.compress
+            frames: list[Stored] = []
+            for payload, short in zip(payloads, shorts, strict=True):
+                if active is None or short is None:
+                    frames.append((None, plain(payload)))
+                else:
+                    frames.append((active, with_dictionary(short)))
         else:
-            made = self._compressor.multi_compress_to_buffer(list(payloads), threads=THREADS)
-            smalls = (made[i].tobytes() for i in range(len(made)))
-        stored: list[tuple[int | None, bytes]] = []
-        for payload, small in zip(payloads, smalls, strict=True):
-            stored.append((active, small) if len(small) < len(payload) else (STORED_AS_IS, payload))
-        return stored
+            frames = [(active, frame) for frame in self._frames(cast("Sequence[bytes]", shorts))]
+        return [
+            frame if len(frame[1]) < len(payload) else (STORED_AS_IS, payload)
+            for payload, frame in zip(payloads, frames, strict=True)
+        ]
 
-    def decompress(self, dictionary_id: int | None, stored: bytes) -> bytes:
+    def _frames(self, shorts: Sequence[bytes]) -> list[bytes]:
+        """Many at once, on several threads, without Python's lock."""
+        if len(shorts) < THREADED_MIN or not all(shorts):
+            return list(map(self._compressor.compress, shorts))
+        made = self._compressor.multi_compress_to_buffer(list(shorts), threads=THREADS)
+        return [made[i].tobytes() for i in range(len(made))]
+
+    def decompress(self, dictionary_id: int | None, stored: bytes, known: Known, version: int | None) -> bytes:
         """The payload as it was handed in. LedgerCorrupt when the bytes do not decompress."""
         if dictionary_id == STORED_AS_IS:
             return stored
+        payload = self.unpacked(dictionary_id, stored)
+        return payload if dictionary_id is None else lengthen(payload, known, version)
+
+    def unpacked(self, dictionary_id: int | None, stored: bytes) -> bytes:
+        """What is in a frame, which with a dictionary is the short form. LedgerCorrupt when it does not decompress."""
         try:
-            return self.decompressor(dictionary_id).decompress(stored)
+            return self.function(dictionary_id)(stored)
         except zstandard.ZstdError as error:
             raise LedgerCorrupt(f"a payload does not decompress ({error}): run `vcledger verify`") from error
 
     def function(self, dictionary_id: int | None) -> Callable[[bytes], bytes]:
-        """What decompresses payloads of a dictionary, for loops over many; raises zstd's own errors."""
+        """What unpacks frames of a dictionary, for loops over many; raises zstd's own errors."""
         if dictionary_id == STORED_AS_IS:
             return bytes
-        return cast("Callable[[bytes], bytes]", self.decompressor(dictionary_id).decompress)
+        return cast("Callable[[bytes], bytes]", self._decompressor_of(dictionary_id).decompress)
 
-    def decompressor(self, dictionary_id: int | None) -> zstandard.ZstdDecompressor:
+    def _decompressor_of(self, dictionary_id: int | None) -> zstandard.ZstdDecompressor:
         """This thread's decompressor for a dictionary (they may not be shared between threads)."""
         try:
             made: dict[int | None, zstandard.ZstdDecompressor] = self._local.made
@@ -107,48 +160,25 @@ class Codec:
 
     def _decompressor(self, dictionary_id: int | None) -> zstandard.ZstdDecompressor:
         if dictionary_id is None:
-            return zstandard.ZstdDecompressor()
+            return zstandard.ZstdDecompressor(format=zstandard.FORMAT_ZSTD1_MAGICLESS)
         if dictionary_id not in self._dictionaries:
             raise LedgerCorrupt(f"dictionary {dictionary_id} is missing from the ledger: run `vcledger verify`")
-        return zstandard.ZstdDecompressor(dict_data=zstandard.ZstdCompressionDict(self._dictionaries[dictionary_id]))
+        return zstandard.ZstdDecompressor(
+            format=zstandard.FORMAT_ZSTD1_MAGICLESS,
+            dict_data=zstandard.ZstdCompressionDict(self._dictionaries[dictionary_id]),
+        )
 
 
-class RatioWatch:
-    """Notices when the newest dictionary no longer fits what is appended: compares the ratio over the last
-    RATIO_WINDOW payloads with the ratio over the first ones after the training."""
-
-    def __init__(self) -> None:
-        self._baseline: float | None = None
-        self._count = self._size = self._stored = 0
-        self._patience = 1
-
-    def trained(self) -> None:
-        """Starts anew after a training whose dictionary was taken."""
-        self._baseline, self._patience = None, 1
-        self._count = self._size = self._stored = 0
-
-    def refused(self) -> None:
-        """After a training that brought nothing: waits twice as long before the next."""
-        self._patience = min(self._patience * 2, 64)
-
-    def fallen_off(self, count: int, size: int, stored: int) -> bool:
-        """Counts a batch in; True when it is time to train again."""
-        self._count, self._size, self._stored = self._count + count, self._size + size, self._stored + stored
-        if self._count < RATIO_WINDOW * self._patience or not self._size:
-            return False
-        ratio = self._stored / self._size
-        self._count = self._size = self._stored = 0
-        if self._baseline is None:
-            self._baseline = ratio
-            return False
-        return ratio > self._baseline * FALLEN_OFF
-
-
-def compressor(dictionary: bytes) -> zstandard.ZstdCompressor:
-    """A compressor with the dictionary digested once. Frames carry no dictionary id: the row has it."""
+def compressor(dictionary: bytes | None) -> zstandard.ZstdCompressor:
+    """A compressor, its dictionary digested once. Frames carry no dictionary id: the row has it."""
+    form = zstandard.ZstdCompressionParameters.from_level(
+        LEVEL, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_dict_id=False
+    )
+    if dictionary is None:
+        return zstandard.ZstdCompressor(compression_params=form)
     data = zstandard.ZstdCompressionDict(dictionary)
-    data.precompute_compress(level=LEVEL)
-    return zstandard.ZstdCompressor(level=LEVEL, dict_data=data, write_dict_id=False)
+    data.precompute_compress(compression_params=form)
+    return zstandard.ZstdCompressor(dict_data=data, compression_params=form)
 
 
 def train(samples: Sequence[bytes]) -> bytes | None:
@@ -166,8 +196,7 @@ def train(samples: Sequence[bytes]) -> bytes | None:
 def worthwhile(new: bytes, old: bytes | None, samples: Sequence[bytes]) -> bool:
     """Whether the new dictionary takes clearly less room than the old one (or none), on every fifth sample."""
     some = samples[::5]
-    before = compressor(old) if old is not None else zstandard.ZstdCompressor(level=LEVEL)
-    after = compressor(new)
+    before, after = compressor(old), compressor(new)
     return sum(len(after.compress(s)) for s in some) < WORTHWHILE * sum(len(before.compress(s)) for s in some)
 
 

@@ -38,7 +38,7 @@ CHANNEL = "vcledger_appended"
 PARTITION_EVENTS = 1_000_000
 """Positions in a partition of `events`."""
 
-EVENT_TYPES = ("int8", "int8", "int8", "int8", "int8", "int8", "int8", "int4", "int4", "int2", "int2", "bool", "bytea")
+EVENT_TYPES = ("int8", "int8", "int8", "int8", "int8", "int8", "int8", "int4", "int2", "int2", "bool", "int4", "bytea")
 TABLES = ("clusters", "kinds", "types", "subjects", "streams", "stream_heads", "batches", "batch_marks", "tokens",
           "dictionaries", "snapshots", "prunes")  # fmt: skip
 
@@ -53,6 +53,7 @@ _INSERT_STREAMS = """
 INSERT INTO streams (id, key, cluster_id, kind_id, namespace, name, uid)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[])
 """
+_SELECT_STREAMS = "SELECT id, cluster_id, kind_id, namespace, name, uid FROM streams WHERE id BETWEEN %s AND %s"
 _FIND = """
 SELECT w.s, w.r, w.g, e.position FROM unnest(%s::bigint[], %s::bigint[], %s::boolean[]) AS w(s, r, g)
 JOIN events e ON e.stream_id = w.s AND e.resource_version = w.r AND e.gone = w.g
@@ -140,6 +141,10 @@ class PostgresBackend:
         statement = f"SELECT {', '.join(columns)} FROM events WHERE position > %s AND position <= %s ORDER BY position"  # noqa: S608
         with raw(connection).cursor(binary=True) as cursor:
             return cursor.execute(statement.encode(), (after, to)).fetchall()
+
+    def select_streams(self, connection: Connection, first: int, last: int) -> list[tuple[Any, ...]]:
+        with raw(connection).cursor(binary=True) as cursor:
+            return cursor.execute(_SELECT_STREAMS, (first, last)).fetchall()
 
     def appended(self, connection: Connection, position: int) -> None:
         connection.execute(

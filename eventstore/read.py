@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Select, and_, func, select
 from eventstore import schema
 from eventstore.backend import EVENT_COLUMNS, Backend, chunks, translated
 from eventstore.chain import digest, stream_key
-from eventstore.codec import STORED_AS_IS, Codec
+from eventstore.codec import STORED_AS_IS, Codec, Known, lengthen
 from eventstore.types import LedgerCorrupt, StoredEvent, StreamHead, StreamId
 
 Scalars = str | Sequence[str] | None
@@ -29,6 +29,8 @@ RawEvent = tuple[int, StreamId, str, int, int, int, bool, int | None, int | None
 """position, stream, type, schema, observed_at, known, late, resource_version, causation, cycle, payload"""
 
 STREAMS_CACHED_MAX = 500_000
+STREAMS_APART_MAX = 200
+"""Streams are read as one range when no more than these lie between two that are wanted."""
 RAW_COLUMNS = ("position", "stream_id", "type_id", "observed_at", "flags", "resource_version", "causation", "cycle",
                "dictionary_id", "payload")  # fmt: skip
 
@@ -61,7 +63,7 @@ class Reader:
         self._backend = backend
         self._codec = Codec()
         self._lock = threading.Lock()
-        self._streams: dict[int, StreamId] = {}
+        self._streams: dict[int, tuple[StreamId, Known]] = {}
         self._clusters: dict[int, str] = {}
         self._kinds: dict[int, str] = {}
         self._types: dict[int, tuple[str, str, int]] = {}
@@ -183,20 +185,21 @@ class Reader:
             return []
         streams = self._known_streams(connection, {row[1] for row in rows})
         abouts = self._abouts(connection, {row[6] for row in rows if row[6] is not None})
-        self._know(connection, {row[9] for row in rows}, {row[8] for row in rows})
+        self._know(connection, {row[8] for row in rows}, {row[11] for row in rows})
         low, high = min(row[0] for row in rows), max(row[0] for row in rows)
         starts, times = batch_times(connection, low, high)
         types, decompress = self._types, self._codec.decompress
         stored = []
-        for (position, stream_id, observed_at, revision, causation, cycle, about_id, version, dictionary_id, type_id,
-             flags, gone, payload) in rows:  # fmt: skip
+        for (position, stream_id, observed_at, revision, causation, cycle, about_id, version, type_id, flags, gone,
+             dictionary_id, payload) in rows:  # fmt: skip
             name, family, number = types[type_id]
+            stream, known = streams[stream_id]
             appended_at = times[bisect_right(starts, position) - 1]
             stored.append(
                 StoredEvent(
-                    position, *streams[stream_id], version, name, family, number, observed_at, appended_at,
-                    decompress(dictionary_id, payload), flags & 3, revision, bool(gone), bool(flags & schema.LATE),
-                    abouts[about_id], causation, cycle,
+                    position, *stream, version, name, family, number, observed_at, appended_at,
+                    decompress(dictionary_id, payload, known, revision), flags & 3, revision, bool(gone),
+                    bool(flags & schema.LATE), abouts[about_id], causation, cycle,
                 )
             )  # fmt: skip
         return stored
@@ -220,7 +223,7 @@ class Reader:
                 yield some
 
     def _raw(
-        self, rows: list[tuple[Any, ...]], streams: dict[int, StreamId], late: bool, cluster: str | None
+        self, rows: list[tuple[Any, ...]], streams: dict[int, tuple[StreamId, Known]], late: bool, cluster: str | None
     ) -> list[RawEvent]:
         types, number_now = self._types, STORED_AS_IS
         decompress = self._codec.function(number_now)
@@ -229,23 +232,26 @@ class Reader:
             for position, stream_id, type_id, observed_at, flags, revision, causation, cycle, number, payload in rows:
                 if flags >= schema.LATE and not late:
                     continue
-                stream = streams[stream_id]
+                stream, known = streams[stream_id]
                 if cluster is not None and stream.cluster != cluster:
                     continue
                 if number != number_now:
                     # Runs of events share a dictionary, so this is rare.
                     number_now = number
                     decompress = self._codec.function(number)
+                payload = decompress(payload)
+                if number:
+                    payload = lengthen(payload, known, revision)
                 name, _, version = types[type_id]
                 some.append((position, stream, name, version, observed_at, flags & 3, flags >= schema.LATE, revision,
-                             causation, cycle, decompress(payload)))  # fmt: skip
+                             causation, cycle, payload))  # fmt: skip
         except zstandard.ZstdError as error:
             raise LedgerCorrupt(f"event {position} does not decompress ({error}): run `vcledger verify`") from error
         return some
 
     # Words
 
-    def _known_streams(self, connection: Connection, ids: set[int]) -> dict[int, StreamId]:
+    def _known_streams(self, connection: Connection, ids: set[int]) -> dict[int, tuple[StreamId, Known]]:
         """The streams of these numbers. The cache is given back as it is: it holds at least these."""
         cache = self._streams
         missing = sorted(id_ for id_ in ids if id_ not in cache)
@@ -254,13 +260,24 @@ class Reader:
         if len(cache) + len(missing) > STREAMS_CACHED_MAX:
             cache = self._streams = {}
             missing = sorted(ids)
-        s = schema.streams.c
         self._load_names(connection)
-        for some in chunks(missing, 5_000):
-            statement = select(s.id, s.cluster_id, s.kind_id, s.namespace, s.name, s.uid).where(s.id.in_(some))
-            for id_, cluster_id, kind_id, namespace, name, uid in connection.execute(statement):
-                cache[id_] = StreamId(self._clusters[cluster_id], self._kinds[kind_id], namespace, name, uid)
+        clusters, kinds = self._clusters, self._kinds
+        for id_, cluster_id, kind_id, namespace, name, uid in self._stream_rows(connection, missing):
+            stream = StreamId(clusters[cluster_id], kinds[kind_id], namespace, name, uid)
+            cache[id_] = stream, Known(uid.encode(), name.encode())
         return cache
+
+    def _stream_rows(self, connection: Connection, ids: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+        """Rows of streams by their numbers, in order. Numbers are given out in the order of first events, so those of a
+        range of events mostly lie close together, and a range of numbers is read far faster than a list of them."""
+        runs: list[list[int]] = []
+        for id_ in ids:
+            if runs and id_ - runs[-1][-1] <= STREAMS_APART_MAX:
+                runs[-1].append(id_)
+            else:
+                runs.append([id_])
+        for run in runs:
+            yield from self._backend.select_streams(connection, run[0], run[-1])
 
     def _load_names(self, connection: Connection) -> None:
         clusters, kinds = schema.clusters.c, schema.kinds.c

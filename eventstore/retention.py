@@ -21,7 +21,7 @@ from eventstore.backend import Backend, translated
 from eventstore.chain import GENESIS, batch_hash
 from eventstore.read import Reader, head_position, pruned_to
 from eventstore.snapshots import chain
-from eventstore.types import LedgerCorrupt, PruneReport, SnapshotMissing
+from eventstore.types import KEYED, LedgerCorrupt, PruneReport, SnapshotMissing
 from eventstore.verify import Prune, Walk, prune_record
 
 Covers = Sequence[tuple[str, int]]
@@ -31,14 +31,18 @@ _KEPT = """
 INSERT INTO kept_events
 SELECT max(position) FROM events WHERE position <= :cut AND flags < 4 GROUP BY stream_id
 UNION
-SELECT max(position) FROM events WHERE position <= :cut AND flags < 4 AND resource_version IS NOT NULL
-GROUP BY stream_id
+SELECT max(position) FROM events WHERE position <= :cut AND flags < 4 AND resource_version < :keyed GROUP BY stream_id
 """
 _GONE = """
 DELETE FROM kept_events WHERE position IN (SELECT position FROM events WHERE position <= :cut AND stream_id IN (
 SELECT stream_id FROM events WHERE gone AND position IN (
-SELECT max(position) FROM events WHERE position <= :cut AND flags < 4 AND (gone OR resource_version IS NOT NULL)
-GROUP BY stream_id)))
+SELECT max(position) FROM events WHERE position <= :cut AND flags < 4
+AND (resource_version < :keyed OR (resource_version IS NULL AND gone)) GROUP BY stream_id)))
+"""
+# Of an object that was gone at an earlier cut already there is no observation left, only its head.
+_LONG_GONE = """
+DELETE FROM kept_events WHERE position IN (SELECT position FROM events WHERE position <= :cut AND stream_id IN (
+SELECT stream_id FROM stream_heads WHERE gone AND position <= :cut))
 """
 _BASES = """
 UPDATE stream_heads SET pruned_version = (SELECT max(CASE WHEN e.version > stream_heads.pruned_version
@@ -152,10 +156,11 @@ def vouch(backend: Backend, connection: Connection, cut: int) -> None:
 
 
 def _drop(backend: Backend, connection: Connection, clock: Callable[[], int], cut: int) -> PruneReport:
-    of_cut = {"cut": cut}
+    of_cut, of_objects = {"cut": cut}, {"cut": cut, "keyed": KEYED}
     connection.execute(text("CREATE TEMPORARY TABLE kept_events (position BIGINT PRIMARY KEY)"))
-    connection.execute(text(_KEPT), of_cut)
-    connection.execute(text(_GONE), of_cut)
+    connection.execute(text(_KEPT), of_objects)
+    connection.execute(text(_GONE), of_objects)
+    connection.execute(text(_LONG_GONE), of_cut)
     connection.execute(text(_BASES), of_cut)
     dropped = backend.delete_events(connection, cut)
     connection.execute(text("DROP TABLE kept_events"))

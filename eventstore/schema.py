@@ -67,7 +67,7 @@ streams = Table(
     Column("kind_id", Integer, nullable=False),
     Column("namespace", Text, nullable=False),
     Column("name", Text, nullable=False, index=True),
-    Column("uid", Text, nullable=False, index=True),
+    Column("uid", Text, nullable=False),
 )
 
 stream_heads = Table(

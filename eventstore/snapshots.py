@@ -21,7 +21,7 @@ from eventstore.chain import digest
 from eventstore.types import LedgerCorrupt, Snapshot, SnapshotInfo, SnapshotMissing
 from eventstore.words import check_text
 
-LEVEL = 3
+LEVEL = 6
 
 
 class Snapshots:

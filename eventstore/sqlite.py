@@ -36,6 +36,7 @@ _INSERT_EVENTS = f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) VALUES ({', '
 _INSERT_STREAMS = (
     "INSERT INTO streams (id, key, cluster_id, kind_id, namespace, name, uid) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
+_SELECT_STREAMS = "SELECT id, cluster_id, kind_id, namespace, name, uid FROM streams WHERE id BETWEEN ? AND ?"
 _PUT_HEADS = (
     "INSERT OR REPLACE INTO stream_heads (stream_id, version, position, resource_version, resource_version_max, gone, "
     "pruned_version) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -126,6 +127,12 @@ class SQLiteBackend:
         assert raw is not None
         sql = f"SELECT {', '.join(columns)} FROM events WHERE position > ? AND position <= ? ORDER BY position"  # noqa: S608
         rows: list[tuple[Any, ...]] = raw.execute(sql, (after, to)).fetchall()
+        return rows
+
+    def select_streams(self, connection: Connection, first: int, last: int) -> list[tuple[Any, ...]]:
+        raw = connection.connection.driver_connection
+        assert raw is not None
+        rows: list[tuple[Any, ...]] = raw.execute(_SELECT_STREAMS, (first, last)).fetchall()
         return rows
 
     def appended(self, connection: Connection, position: int) -> None:

@@ -13,6 +13,19 @@ from typing import NamedTuple
 RECORDED, INFERRED, RECOMPUTED = 0, 1, 2
 """How an event is known: from a watch or an API answer; from a relist or an audit line; by our own evaluation."""
 
+KEYED = 1 << 61
+"""Resource versions from here on are keys: `resource_version` of an event that is no observation of its stream's
+object, but is to be stored once all the same (a bind that an audit log tells of, a marker). A key makes the event known
+again, as an observation's version does, and the event raises the stream's version; but it says nothing of the object,
+so it leaves the head's position, resource version and `gone` as they are."""
+
+
+def is_observation(resource_version: int | None, gone: bool) -> bool:
+    """Whether an event shows its stream's object: it has a resource version that is no key, or says that the object is
+    gone without one."""
+    return gone if resource_version is None else resource_version < KEYED
+
+
 KNOWN_NAMES: tuple[str, ...] = ("recorded", "inferred", "recomputed")
 """`NewEvent.known` to its word."""
 
@@ -36,11 +49,13 @@ class NewEvent(NamedTuple):
     observed_at       when it was observed, in microseconds
     payload           bytes; the log compresses them and gives them back unchanged
     known             RECORDED, INFERRED or RECOMPUTED
-    resource_version  with `gone` the key that stores an observation once in its stream; None: not an observation
+    resource_version  with `gone` what stores an event once in its stream: an observation's version, from 0 below KEYED,
+                      or a key from KEYED on; None: neither, stored each time
     gone              the observation says that the object is gone
     late              the ledger had already got past it: kept, but folds skip it
     about             uid of another object that the event speaks of (an Event's involvedObject), or ''
-    causation         position of the event that caused it
+    causation         position of the event that caused it, which must be before it; -k: the k-th event of the same
+                      append (from 1), wherever that stands then
     cycle             number of the scheduling cycle it belongs to
     """
 
@@ -99,7 +114,8 @@ class AppendResult(NamedTuple):
 
 
 class StreamHead(NamedTuple):
-    """The last that the log has of a stream, late events apart."""
+    """A stream's version, and the last observation of its object that the log has, late ones apart: its position, or 0
+    when there is none, its resource version, and whether it says that the object is gone."""
 
     stream: StreamId
     version: int

@@ -23,7 +23,7 @@ from eventstore.chain import GENESIS, NOTHING, batch_hash, canonical, digest, st
 from eventstore.codec import Codec
 from eventstore.read import head_position
 from eventstore.snapshots import opened
-from eventstore.types import Finding, LedgerCorrupt, VerifyReport
+from eventstore.types import Finding, LedgerCorrupt, VerifyReport, is_observation
 
 FINDINGS_MAX = 1_000
 """A ledger that is wrong in more places than this is wrong all over."""
@@ -44,11 +44,11 @@ class Stream(NamedTuple):
 class Life:
     """What the walk has seen of a stream: a head made anew from its events."""
 
-    __slots__ = ("gone", "observed", "position", "resource_version", "resource_version_max", "version")
+    __slots__ = ("gone", "position", "resource_version", "resource_version_max", "version")
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.position = self.observed = 0
+        self.position = 0
         self.resource_version: int | None = None
         self.resource_version_max: int | None = None
         self.gone = False
@@ -157,18 +157,20 @@ class Walk:
 
     # Events
 
-    def _canonical(self, row: tuple[Any, ...]) -> tuple[bytes, bytes]:
-        """An event's canonical form and its stored payload; a word that is missing counts as empty."""
-        position, stream_id, observed_at, revision, causation, cycle, about, version, number = row[:9]
-        type_id, flags, gone, payload = row[9], row[10], bool(row[11]), bytes(row[12])
-        stream = self._streams.get(stream_id)
-        digests = (
-            stream.digest if stream else NOTHING,
-            self._types.get(type_id, NOTHING),
-            self._subjects.get(about, NOTHING),
-        )
-        numbers = (position, version, observed_at, revision, causation, cycle, number, flags)
-        return canonical(*numbers, gone, digests, payload), payload
+    def _canonical(self, rows: list[tuple[Any, ...]]) -> list[bytes]:
+        """The canonical form of events; a word that is missing counts as empty."""
+        digests: list[bytes] = []
+        for row in rows:
+            stream = self._streams.get(row[1])
+            digests += (
+                stream.digest if stream else NOTHING,
+                self._types.get(row[8], NOTHING),
+                self._subjects.get(row[6], NOTHING),
+            )
+        try:
+            return canonical(rows, digests) if rows else []
+        except (OverflowError, TypeError):
+            return [b"not what any append writes"]
 
     def _kept_rows(self) -> None:
         """Rows at or below the cut of the last prune: they must be those that it kept, unchanged."""
@@ -193,7 +195,7 @@ class Walk:
         count, hash_ = 0, hashlib.sha256()
         for row in rows:
             count += 1
-            for part in self._canonical(row):
+            for part in self._canonical([row]):
                 hash_.update(part)
             self._see(row, kept=True)
         for stream_id in sorted(self._bases):
@@ -255,23 +257,22 @@ class Walk:
         self._hash = bytes(batch.hash)
 
     def _events_of(self, batch: Any, first: int, last: int) -> list[bytes]:
-        body: list[bytes] = []
         at = first
-        for row in self._rows(first - 1, last):
+        rows = list(self._rows(first - 1, last))
+        for row in rows:
             if row[0] != at:
                 self.find("position", at, f"positions {at} to {row[0] - 1} are missing")
             at = row[0] + 1
-            body += self._canonical(row)
             self._see(row, kept=False)
             self._mark(row, batch.id)
         if at != last + 1:
             self.find("position", at, f"positions {at} to {last} are missing")
         self._events += batch.events
-        return body
+        return self._canonical(rows)
 
     def _see(self, row: tuple[Any, ...], *, kept: bool) -> None:
         """Checks an event against its stream's life so far, and its payload against its dictionary."""
-        position, stream_id, _, revision, causation, _, about, version, number, type_id, flags, gone, payload = row
+        position, stream_id, _, revision, causation, _, about, version, type_id, flags, gone, number, payload = row
         if stream_id not in self._streams or type_id not in self._types or about not in self._subjects:
             self.find("word", position, f"event {position} points at a stream, type or subject that is missing")
         life = self._lives.get(stream_id)
@@ -284,22 +285,18 @@ class Walk:
         if causation is not None and causation >= position:
             self.find("causation", position, f"event {position} names {causation} as its cause, which is not before it")
         try:
-            self._codec.decompress(number, bytes(payload))
+            self._codec.unpacked(number, bytes(payload))
         except LedgerCorrupt as error:
             self.find("payload", position, f"event {position}: {error}")
         if revision is not None and (life.resource_version_max is None or revision > life.resource_version_max):
             life.resource_version_max = revision
-        if flags & schema.LATE:
+        if flags & schema.LATE or not is_observation(revision, bool(gone)):
             return
-        life.position = position
-        if revision is not None:
-            life.resource_version, life.gone, life.observed = revision, bool(gone), position
-        elif gone:
-            life.gone, life.observed = True, position
+        life.position, life.resource_version, life.gone = position, revision, bool(gone)
 
     def _mark(self, row: tuple[Any, ...], batch_id: int) -> None:
         """Checks that observed time does not go back, and notes the marks that the batch must have left."""
-        position, stream_id, observed_at, flags = row[0], row[1], row[2], row[10]
+        position, stream_id, observed_at, flags = row[0], row[1], row[2], row[9]
         stream = self._streams.get(stream_id)
         if stream is None or flags & schema.LATE:
             return
@@ -326,7 +323,7 @@ class Walk:
                 said, wanted = said[:1], wanted[:1]
             if said != wanted:
                 self.find("head", position, f"the head of stream {stream_id} is at {said}, its events say {wanted}")
-            if (life.observed or not base) and (revision, bool(gone)) != (life.resource_version, life.gone):
+            if (life.position or not base) and (revision, bool(gone)) != (life.resource_version, life.gone):
                 self.find("head", position, f"the head of stream {stream_id} has not its last observation's version")
             if not base and revision_max != life.resource_version_max:
                 self.find("head", position, f"stream {stream_id} has had resource version {life.resource_version_max}")

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from eventstore import schema
 from eventstore.backend import Backend, HeadRow, StreamRow, chunks
-from eventstore.chain import NOTHING, digest, stream_key
+from eventstore.chain import NOTHING, digest, stream_key, text_digest
+from eventstore.codec import Known
 from eventstore.types import InvalidEvent, StreamId
 
 TEXT_BYTES_MAX = 2_000
@@ -36,11 +37,12 @@ class Head:
     """A stream's head as a writer changes it. `resource_version_max` counts late events too: a higher one cannot be
     in the log yet."""
 
-    __slots__ = ("cluster", "digest", "gone", "id", "position", "pruned_version", "resource_version",
+    __slots__ = ("cluster", "digest", "gone", "id", "known", "position", "pruned_version", "resource_version",
                  "resource_version_max", "version")  # fmt: skip
 
-    def __init__(self, id_: int, cluster: Cluster, stream_digest: bytes) -> None:
+    def __init__(self, id_: int, cluster: Cluster, stream: StreamId, stream_digest: bytes) -> None:
         self.id, self.cluster, self.digest = id_, cluster, stream_digest
+        self.known = Known(stream.uid.encode(), stream.name.encode())
         self.version = self.position = self.pruned_version = 0
         self.resource_version: int | None = None
         self.resource_version_max: int | None = None
@@ -72,6 +74,21 @@ def check_text(value: object, column: str) -> None:
         raise InvalidEvent(f"{column} has {size} bytes, over {TEXT_BYTES_MAX}: nothing of the batch was stored")
 
 
+def stream_digest(stream: StreamId) -> bytes:
+    """A stream's digest. InvalidEvent when one of its words cannot be kept."""
+    if type(stream) is not StreamId:
+        raise InvalidEvent(f"{stream!r} is not a StreamId: nothing of the batch was stored")
+    try:
+        text = "\0".join(stream).encode() + b"\0"
+        if len(text) <= TEXT_BYTES_MAX and text.count(0) == len(stream):
+            return text_digest(text)
+    except (TypeError, UnicodeEncodeError):
+        pass  # the words one by one say which it is
+    for column, value in zip(StreamId._fields, stream, strict=True):
+        check_text(value, column)
+    return digest(*stream)
+
+
 class Words:
     """All caches of a writer. `load` fills the small ones; streams and subjects come as they are needed."""
 
@@ -83,6 +100,7 @@ class Words:
         self.heads: dict[StreamId, Head] = {}
         self.clusters: dict[str, Cluster] = {}
         self.types: dict[tuple[str, str, int], tuple[int, bytes]] = {}
+        self._digests: dict[StreamId, bytes] = {}
         self._kinds: dict[str, int] = {}
         self._subjects: dict[str, tuple[int, bytes]] = {}
         self._next_stream = self._next_subject = 1
@@ -104,18 +122,13 @@ class Words:
         missing = [stream for stream in dict.fromkeys(wanted) if stream not in self.heads]
         if not missing:
             return missing
-        for stream in missing:
-            if not isinstance(stream, StreamId):
-                raise InvalidEvent(f"{stream!r} is not a StreamId: nothing of the batch was stored")
-            for column, value in zip(StreamId._fields, stream, strict=True):
-                check_text(value, column)
         if len(self.heads) + len(missing) > STREAMS_CACHED_MAX:
             # What the batch at hand found before is still needed, so all of it is looked up again.
             kept = dict.fromkeys(wanted)
             self.heads = {stream: head for stream, head in self.heads.items() if stream in kept}
-        digests = {stream: digest(*stream) for stream in missing}
+        self._digests = {stream: stream_digest(stream) for stream in missing}
         for some in chunks(missing, 5_000):
-            self._fetch(connection, some, digests)
+            self._fetch(connection, some, self._digests)
         return [stream for stream in missing if stream not in self.heads]
 
     def _fetch(self, connection: Connection, some: Sequence[StreamId], digests: dict[StreamId, bytes]) -> None:
@@ -132,19 +145,19 @@ class Words:
             cluster = names[row.cluster_id]
             stream = StreamId(cluster.name, kinds[row.kind_id], row.namespace, row.name, row.uid)
             if stream in digests:
-                self.heads[stream] = _head(row, cluster, digests[stream])
+                self.heads[stream] = _head(row, cluster, stream, digests[stream])
 
     def create(self, connection: Connection, streams: Sequence[StreamId]) -> None:
-        """Gives new streams their numbers, and inserts them. Their heads are written with the batch's."""
+        """Gives new streams, which `find` has just missed, their numbers, and inserts them. Their heads are written
+        with the batch's."""
         rows: list[StreamRow] = []
         for stream in streams:
-            stream_digest = digest(*stream)
-            head = Head(self._next_stream, self._cluster(connection, stream.cluster), stream_digest)
+            found = self._digests[stream]
+            head = Head(self._next_stream, self._cluster(connection, stream.cluster), stream, found)
             self._next_stream += 1
             self.heads[stream] = head
             kind = self._kind(connection, stream.kind)
-            rows.append((head.id, stream_key(stream_digest), head.cluster.id, kind, stream.namespace, stream.name,
-                         stream.uid))  # fmt: skip
+            rows.append((head.id, stream_key(found), head.cluster.id, kind, stream.namespace, stream.name, stream.uid))
         if rows:
             self._backend.insert_streams(connection, rows)
 
@@ -219,8 +232,8 @@ class Words:
             one.position = None
 
 
-def _head(row: Row[*tuple[Any, ...]], cluster: Cluster, stream_digest: bytes) -> Head:
-    head = Head(row.id, cluster, stream_digest)
+def _head(row: Row[*tuple[Any, ...]], cluster: Cluster, stream: StreamId, found: bytes) -> Head:
+    head = Head(row.id, cluster, stream, found)
     head.version, head.position, head.pruned_version = row.version, row.position, row.pruned_version
     head.resource_version, head.resource_version_max = row.resource_version, row.resource_version_max
     head.gone = bool(row.gone)

@@ -10,6 +10,7 @@ import pytest
 from eventstore.testing.build import SECOND, START, Opener, observation, payload_like
 from eventstore.types import (
     INFERRED,
+    KEYED,
     RECOMPUTED,
     InvalidEvent,
     NewEvent,
@@ -86,6 +87,48 @@ class AppendConformance:
         assert store.append([observation(revision=None), observation(revision=None)]).stored == 2
         assert store.append([observation(revision=None)]).positions == [3]
 
+    def test_a_keyed_event_is_stored_once_and_says_nothing_of_the_object(self, opener: Opener) -> None:
+        store = opener()
+        stream, at = observation().stream, START + 9 * SECOND
+        bind = observation(revision=KEYED | 17, at=at, type_="BindSucceeded")
+        store.append([observation(revision=5)])
+        assert store.append([bind, bind]) == ([2, 2], 1, 1, 0)
+        assert opener().append([bind]).positions == [2]
+        assert store.stream_head(stream) == (stream, 2, 1, 5, False)
+        store.append(
+            [observation(revision=6, gone=True, at=at), bind._replace(resource_version=KEYED | 18, gone=False)]
+        )
+        assert store.stream_head(stream) == (stream, 4, 3, 6, True)
+        assert store.live("one", "Pod") == []
+        assert opener().append([observation(revision=7, at=at)]).positions == [5]
+        assert [head.position for head in store.live("one", "Pod")] == [5]
+        alone = observation("a-marker", KEYED, at=at, gone=True)
+        store.append([alone])
+        assert store.stream_head(alone.stream) == (alone.stream, 1, 0, None, False)
+        assert store.verify().ok
+
+    def test_causes_in_the_same_append(self, opener: Opener) -> None:
+        store = opener()
+        store.append([observation(revision=1), observation("pod-1", KEYED, at=START + SECOND)])
+        events = [
+            observation("pod-1", KEYED, at=START),
+            observation("pod-1", KEYED + 1, at=START)._replace(causation=-1),
+            observation("pod-2", 3, at=START + SECOND)._replace(causation=1),
+            observation("pod-2", 4)._replace(causation=-3),
+            observation("pod-2", 4)._replace(causation=-2),
+            observation("pod-2", 5)._replace(causation=-5),
+        ]
+        events = [event._replace(observed_at=START + 9 * SECOND) for event in events]
+        result = store.append(events, token="once")
+        assert result == ([2, 3, 4, 5, 5, 6], 4, 2, 0)
+        assert [event.causation for event in store.read(after=2)] == [2, 1, 4, 5]
+        assert opener().append(events, token="once") == result
+        for wrong in (-1, -2, 7, 8, 2**63):
+            with pytest.raises(InvalidEvent, match="causation"):
+                store.append([observation("pod-3")._replace(causation=wrong)])
+        assert store.head() == 6
+        assert store.verify().ok
+
     def test_expected_versions(self, opener: Opener) -> None:
         store, other = opener(), opener()
         stream = observation().stream
@@ -145,6 +188,10 @@ class AppendConformance:
             {"resource_version": 2**63},
             {"resource_version": -1},
             {"causation": -(2**63) - 1},
+            {"causation": -2},
+            {"causation": 0},
+            {"causation": 2},
+            {"causation": "1"},
             {"cycle": "3"},
             {"known": 3},
             {"schema": 0},

@@ -9,7 +9,7 @@ import pytest
 
 from eventstore.store import EventStore
 from eventstore.testing.build import SECOND, START, Opener, observation, payload_like
-from eventstore.types import Snapshot, SnapshotMissing
+from eventstore.types import KEYED, Snapshot, SnapshotMissing
 
 
 def _fill(store: EventStore, cluster: str = "one") -> None:
@@ -110,6 +110,35 @@ class RetentionConformance:
         assert [head.stream.name for head in opener().live("one", "Pod")] == ["alive"]
         assert store.append([observation("job-3", 9, at=START)], expected={observation("job-3").stream: 0}).stored == 1
         assert store.verify().ok
+
+    def test_the_last_observation_stays_whatever_was_said_after_it(self, opener: Opener) -> None:
+        store = opener()
+        store.append([observation(name, 1, at=START) for name in ("bound", "gone", "told")])
+        store.append([observation("bound", 2, at=START), observation("gone", 2, gone=True, at=START)])
+        store.append([observation(name, KEYED | 7, at=START) for name in ("bound", "gone", "marker")])
+        store.append([observation("told", None, at=START), observation("new", 9, at=START)])
+        _cover(store, 10)
+        assert store.prune(before_position=11).cut == 10
+        kept = [(event.stream.name, event.position) for event in store.read()]
+        assert kept == [("told", 3), ("bound", 4), ("bound", 6), ("marker", 8), ("told", 9), ("new", 10)]
+        live = {head.stream.name: head.position for head in store.live("one", "Pod")}
+        assert live == {"told": 3, "bound": 4, "new": 10}
+        assert {event.position for event in store.get(list(live.values()))} == {3, 4, 10}
+        assert store.stream_head(observation("gone").stream) is None
+        assert store.append([observation("marker", KEYED | 7, at=START)]).already == 1
+        assert store.verify().findings == []
+
+    def test_an_object_told_gone_again_after_its_versions_were_dropped(self, opener: Opener) -> None:
+        store = opener()
+        store.append([observation("a", 5, at=START, gone=True), observation("b", 6, at=START)])
+        store.append([observation("a", None, at=START)])
+        _cover(store, 2)
+        assert store.prune(before_position=3).cut == 2
+        store.append([observation("a", None, at=START, gone=True)])
+        head = store.stream_head(observation("a").stream)
+        assert head is not None
+        assert (head.version, head.resource_version, head.gone) == (3, None, True)
+        assert store.verify().findings == []
 
     def test_all_clusters_must_be_covered(self, opener: Opener) -> None:
         store = opener()

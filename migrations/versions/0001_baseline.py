@@ -77,7 +77,7 @@ def stream_tables() -> None:
         need("name", sa.Text()),
         need("uid", sa.Text()),
     )
-    for column in ("key", "name", "uid"):
+    for column in ("key", "name"):
         op.create_index(f"streams_{column}", "streams", [column])
     op.create_table(
         "stream_heads",

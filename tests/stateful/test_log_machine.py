@@ -28,6 +28,7 @@ from eventstore import open_store
 from eventstore.store import EventStore
 from eventstore.testing import START
 from eventstore.types import (
+    KEYED,
     AppendResult,
     InvalidEvent,
     NewEvent,
@@ -35,6 +36,7 @@ from eventstore.types import (
     SnapshotMissing,
     StreamId,
     WrongExpectedVersion,
+    is_observation,
 )
 
 STREAMS = [
@@ -53,7 +55,7 @@ new_events = st.builds(
     payload=st.one_of(st.binary(max_size=40), st.integers(0, 9).map(lambda n: b'{"some":"text"}' * n)),
     schema=st.integers(1, 2),
     known=st.integers(0, 2),
-    resource_version=st.one_of(st.none(), st.integers(0, 6)),
+    resource_version=st.one_of(st.none(), st.integers(0, 6), st.integers(KEYED, KEYED + 2)),
     gone=st.booleans(),
     late=st.sampled_from([False, False, False, True]),
     about=st.sampled_from(["", "", "x", "y"]),
@@ -130,17 +132,25 @@ class Model:
         return [row for row in self.all_rows if row.event.stream == stream and row.position <= to and not row.late]
 
     def is_gone(self, stream: StreamId, to: int) -> bool:
-        told = [row for row in self.of(stream, to) if row.event.resource_version is not None or row.event.gone]
+        told = self.observed(stream, to)
         return bool(told) and told[-1].event.gone
+
+    def is_gone_below(self, stream: StreamId, cut: int) -> bool:
+        """The same as retention can tell it: by what is left below the cut, else by the stream's head."""
+        left = [row for row in self.observed(stream, cut) if row.position in self.rows]
+        told = left or self.observed(stream, self.head)
+        return bool(told) and told[-1].event.gone and told[-1].position <= cut
+
+    def observed(self, stream: StreamId, to: int) -> list[Row]:
+        rows = self.of(stream, to)
+        return [row for row in rows if is_observation(row.event.resource_version, row.event.gone)]
 
     def forget_streams(self) -> None:
         """Drops the streams of which nothing is left and whose object is gone, but for the one that came last."""
         for stream in list(self.versions)[:-1]:
             rows = [row for row in self.all_rows if row.event.stream == stream]
             left = any(row.event.stream == stream for row in self.rows.values())
-            told = [row for row in rows if not row.late and (row.event.resource_version is not None or row.event.gone)]
-            gone = bool(told) and told[-1].event.gone
-            if not left and (gone or all(row.late for row in rows)):
+            if not left and (self.is_gone(stream, self.head) or all(row.late for row in rows)):
                 del self.versions[stream]
                 self.all_rows = [row for row in self.all_rows if row.event.stream != stream]
 
@@ -244,9 +254,9 @@ class LogMachine(RuleBasedStateMachine):
         keep: set[int] = set()
         for stream in STREAMS:
             rows = model.of(stream, cut)
-            if rows and not model.is_gone(stream, cut):
+            if rows and not model.is_gone_below(stream, cut):
                 keep.add(rows[-1].position)
-                keep.update([row.position for row in rows if row.event.resource_version is not None][-1:])
+                keep.update([row.position for row in model.observed(stream, cut)][-1:])
         for position in [position for position in model.rows if position <= cut and position not in keep]:
             del model.rows[position]
         model.cut = cut
@@ -275,10 +285,9 @@ class LogMachine(RuleBasedStateMachine):
             head = self.stores[1].stream_head(stream)
             assert head is not None
             assert head.version == version
-            rows = self.model.of(stream, self.model.head)
-            if rows:
-                assert head.position == rows[-1].position
-                assert head.gone == self.model.is_gone(stream, self.model.head)
+            told = self.model.observed(stream, self.model.head)
+            assert head.position == (told[-1].position if told else 0)
+            assert head.gone == self.model.is_gone(stream, self.model.head)
 
     @rule(time=st.integers(START - 1, START + 13), cluster=st.sampled_from([None, "one", "two"]))
     def position_at(self, time: int, cluster: str | None) -> None:

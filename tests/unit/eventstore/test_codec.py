@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore import codec
-from eventstore.append import balanced
-from eventstore.codec import Codec, RatioWatch
+from eventstore.codec import Codec, Known, Stored, lengthen, shorten
 from eventstore.testing import payload_like
 from eventstore.types import LedgerCorrupt
 
@@ -16,25 +15,57 @@ SAMPLES = [payload_like(i) for i in range(1_500)]
 DICTIONARY = codec.train(SAMPLES)
 
 
-@given(st.lists(st.binary(max_size=3_000), max_size=5), st.booleans())
-def test_what_goes_in_comes_out(payloads: list[bytes], with_dictionary: bool) -> None:
+KNOWN = Known(b"uid-1", b"pod-1")
+WORDS = st.one_of(st.binary(max_size=4), st.sampled_from([b"uid-1", b"pod-1", b"\x01", b"\x02", b"\x01\x02", b"pod"]))
+PIECES = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([b"uid-1", b"pod-1", b"pod", b'"resourceVersion":"17"', b"\x01", b"\x02", b"\x03", b'"name":"']),
+)
+PAYLOADS = st.lists(PIECES, max_size=12).map(b"".join)
+
+
+def _stored(writer: Codec, payloads: list[bytes], known: Known = KNOWN, version: int | None = 17) -> list[Stored]:
+    return writer.compress(payloads, [shorten(payload, known, version) for payload in payloads])
+
+
+@given(st.lists(PAYLOADS, max_size=5), st.booleans(), WORDS, WORDS, st.sampled_from([None, 0, 17]))
+def test_what_goes_in_comes_out(
+    payloads: list[bytes], with_dictionary: bool, uid: bytes, name: bytes, version: int | None
+) -> None:
+    known = Known(uid, name)
     writer, reader = Codec(), Codec()
     if with_dictionary:
         assert DICTIONARY is not None
         writer.add(1, DICTIONARY)
         reader.add(1, DICTIONARY)
-    stored = writer.compress(payloads)
-    assert [reader.decompress(number, data) for number, data in stored] == payloads
+    stored = _stored(writer, payloads, known, version)
+    assert [reader.decompress(number, data, known, version) for number, data in stored] == payloads
     assert all(len(data) <= len(payload) for payload, (_, data) in zip(payloads, stored, strict=True))
+
+
+@given(PAYLOADS, WORDS, WORDS, st.sampled_from([None, 0, 17]))
+def test_the_short_form_can_be_undone(payload: bytes, uid: bytes, name: bytes, version: int | None) -> None:
+    short = shorten(payload, Known(uid, name), version)
+    if short is None:
+        assert any(byte in payload for byte in (b"\x01", b"\x02", b"\x03"))
+    else:
+        assert lengthen(short, Known(uid, name), version) == payload
+
+
+def test_what_the_row_says_is_not_stored_again() -> None:
+    payload = b'{"metadata":{"name":"pod-1","uid":"uid-1","resourceVersion":"17"}}'
+    assert shorten(payload, KNOWN, 17) == b'{"metadata":{"name":"\x02","uid":"\x01",\x03}}'
+    assert shorten(payload, KNOWN, 18) == b'{"metadata":{"name":"\x02","uid":"\x01","resourceVersion":"17"}}'
+    assert shorten(payload, Known(b"", b""), None) == payload
 
 
 def test_several_threads_give_the_same_bytes() -> None:
     assert DICTIONARY is not None
     one = Codec()
     one.add(1, DICTIONARY)
-    at_once = one.compress(SAMPLES)
+    at_once = _stored(one, SAMPLES)
     assert len(SAMPLES) > codec.THREADED_MIN
-    assert at_once == [one.compress([sample])[0] for sample in SAMPLES]
+    assert at_once == [_stored(one, [sample])[0] for sample in SAMPLES]
     assert sum(len(data) for _, data in at_once) * 8 < sum(map(len, SAMPLES))
 
 
@@ -49,23 +80,4 @@ def test_bytes_that_do_not_decompress_are_told() -> None:
     reader = Codec()
     for number in (None, 7):
         with pytest.raises(LedgerCorrupt):
-            reader.decompress(number, b"nothing of the kind")
-
-
-def test_the_watch_asks_for_training_when_the_ratio_falls_off() -> None:
-    watch = RatioWatch()
-    assert not any(watch.fallen_off(1_000, 1_000_000, 50_000) for _ in range(10))
-    assert [watch.fallen_off(1_000, 1_000_000, 200_000) for _ in range(2)] == [False, True]
-    watch.refused()
-    assert [watch.fallen_off(1_000, 1_000_000, 200_000) for _ in range(4)] == [False, False, False, True]
-    watch.trained()
-    assert not any(watch.fallen_off(1_000, 1_000_000, 200_000) for _ in range(10))
-
-
-def test_samples_are_balanced_over_kinds() -> None:
-    pairs = [("Pod", b"p%d" % i) for i in range(5_000)] + [("Node", b"n%d" % i) for i in range(50)]
-    samples = balanced(pairs, 1_000)
-    assert len(samples) <= 1_000
-    assert sum(sample.startswith(b"n") for sample in samples) == 50
-    assert sum(sample.startswith(b"p") for sample in samples) > 700
-    assert samples[-1] != b"p949"
+            reader.decompress(number, b"nothing of the kind", KNOWN, None)
