@@ -59,7 +59,10 @@ class AssumeCache(Generic[T]):
 
     def rows(self) -> list[list[Any]]:
         """For the digest."""
-        return [[key, *msgspec.structs.astuple(held)] for key, held in sorted(self.assumed.items())]
+        return [
+            [key, one.uid, one.node, one.body.decode(), one.based_on, one.written]
+            for key, one in sorted(self.assumed.items(), key=lambda item: item[0])
+        ]
 
 
 __all__ = ["AssumeCache", "Assumption"]
