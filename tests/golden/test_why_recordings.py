@@ -652,6 +652,16 @@ def test_a_moment_inside_a_gap_is_marked(ledgers: dict[str, Ledger], pod: str, a
         why(ledger, "default", "j8-w-0", position=moment.position, asked_at=moment.asked)
 
 
+def test_what_only_the_audit_log_has_of_a_gap_is_said_to_contradict_the_cache(ledgers: dict[str, Ledger]) -> None:
+    """j5-w-0 was deleted and made again while the recorder was off (notes.md); the audit log shows both."""
+    ledger = ledgers["07"]
+    answer = why(ledger, "default", "j5-w-0", position=ledger.position("2026-11-29T13:51:52Z", CLUSTER))
+    assert answer.verdict == "scheduled"
+    gone, again = answer.disagreements
+    assert gone.startswith("Pod default/j5-w-0 was gone by 2026-11-29T13:51:46")
+    assert again.startswith("another Pod default/j5-w-0 (uid 1e790e12")
+
+
 def test_a_gap_in_the_life_of_a_pod_is_told_with_what_it_left(ledgers: dict[str, Ledger]) -> None:
     answer = ask(ledgers["07"], "too-big-w-0", None)
     assert not any(gap.inside for gap in answer.gaps)
