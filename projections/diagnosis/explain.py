@@ -156,16 +156,17 @@ def _group_note(case: Case, first: Finding) -> list[str]:
 
 
 def _evidence(case: Case, findings: Sequence[Finding]) -> list[Evidence]:
-    """All findings' proofs in their order, then the pod itself and what the scheduler last said; each position once for
-    the same thing."""
+    """The verdict's proofs, then the pod itself and what the scheduler last said, then those of the other findings;
+    each position once for the same thing."""
     unique: dict[tuple[int, str], Evidence] = {}
-    proofs = [one for finding in findings for one in finding.evidence]
+    proofs = list(findings[0].evidence)
     if case.pod is not None and not case.gone_at:
         phase = case.pod.status.phase or "Pending"
         proofs += lifecycle.own_evidence(case, f"phase {phase}, node {case.pod.spec.node_name or 'none'}")
     condition = case.scheduled_condition
     if condition is not None:
         proofs += membership.said_evidence([condition], "what the scheduler said")
+    proofs += [one for finding in findings[1:] for one in finding.evidence]
     for one in proofs:
         unique.setdefault((one.position, one.what), one)
     return list(unique.values())

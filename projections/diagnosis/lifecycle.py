@@ -20,8 +20,29 @@ JOB_ENDS = ("Completed", "Completing", "Failed", "Aborted", "Aborting", "Termina
 def own_evidence(case: Case, proves: str) -> list[Evidence]:
     """The pod's own last observation as proof."""
     return (
-        [Evidence(position=case.position, what=f"Pod {case.key} as last seen", proves=proves)] if case.position else []
+        [Evidence(position=case.position, what=f"Pod {case.pod_key} as last seen", proves=proves)]
+        if case.position
+        else []
     )
+
+
+def times_recorded(count: int, whole: bool) -> str:
+    """`3 times`; where tries may have left no trace, `at least 3 times recorded` with why."""
+    if whole:
+        return counted(count, "time")
+    return f"at least {counted(count, 'time')} recorded (tries without an event or audit line leave no trace)"
+
+
+def every_try_recorded(tries: int, told: int) -> bool:
+    """Whether each try has its own line, from an audit log or a bind flow: then Events tell of no more than those."""
+    return tries > 0 and tries >= told
+
+
+def job_evidence(case: Case, proves: str) -> list[Evidence]:
+    """The Volcano Job's last observation as proof."""
+    if not case.job_position:
+        return []
+    return [Evidence(position=case.job_position, what=f"Job {case.key} as last seen", proves=proves)]
 
 
 def not_this_scheduler(case: Case) -> Finding | None:
@@ -92,9 +113,7 @@ def _job_finished(case: Case) -> Finding | None:
         verdict="finished",
         causes=[f"the job is {state.phase}{why}"],
         since=state.last_transition_time,
-        evidence=[
-            Evidence(position=case.job_position, what=f"Job {case.key} as last seen", proves=f"phase {state.phase}")
-        ],
+        evidence=job_evidence(case, f"phase {state.phase}"),
     )
 
 
@@ -156,8 +175,10 @@ def _before(case: Case) -> list[str]:
     """Attempts that failed before the one that went through."""
     failed = [attempt for attempt in case.attempts if not attempt.ok]
     said = [one for one in case.said_of("event", "FailedScheduling") if one.message.startswith(ATTEMPT_WORDS)]
-    count = max(len(failed), sum(one.count for one in said))
+    told = sum(one.count for one in said)
+    count = max(len(failed), told)
     if not count:
         return []
     last = failed[-1].message if failed else said[-1].message
-    return [f"before that, {counted(count, 'attempt')} to bind it failed, the last with: {last}"]
+    times = times_recorded(count, every_try_recorded(len(failed), told))
+    return [f"before that, binding it failed {times}, the last with: {last}"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from projections.diagnosis.amounts import add
 from projections.diagnosis.case import Case
 from projections.diagnosis.gang import READY, Trial
-from projections.diagnosis.lifecycle import finished
-from projections.diagnosis.model import Evidence, Finding, Said
+from projections.diagnosis.lifecycle import finished, job_evidence, own_evidence
+from projections.diagnosis.model import RECOMPUTED, Evidence, Finding, Said
 from projections.diagnosis.queues import Gate, enqueue_gates, ghost_gate, queue_gate, share_gate
 from projections.diagnosis.reasons import scheduler_reasons
 from projections.diagnosis.views import GROUP_ANNOTATIONS, Amounts, TaskView
@@ -31,6 +31,28 @@ def group_evidence(case: Case, proves: str) -> list[Evidence]:
     if case.group is None or not case.group.position:
         return []
     return [Evidence(position=case.group.position, what=f"PodGroup {case.group.key} as last seen", proves=proves)]
+
+
+def queue_evidence(case: Case, name: str) -> list[Evidence]:
+    """The queue's last observation as proof, or that the log has none of that name up to the position."""
+    view = case.cluster.positions.get(("Queue", name), 0)
+    if not view and name in case.cluster.queues:
+        view = case.cluster.queues[name].position
+    if view:
+        return [Evidence(position=view, what=f"Queue {name} as last seen", proves="its state, weight and capability")]
+    if name in case.cluster.known_queues():
+        return []
+    return [absence(case, "Queue", name)]
+
+
+def absence(case: Case, kind: str, name: str) -> Evidence:
+    """That the log has no such object up to the position."""
+    return Evidence(position=case.at, what=f"no {kind} {name} up to here", proves="it does not exist", known=RECOMPUTED)
+
+
+def folded(case: Case, proves: str) -> Evidence:
+    """Our own fold as proof."""
+    return Evidence(position=case.at, what="the cache folded up to here", proves=proves, known=RECOMPUTED)
 
 
 def said_evidence(said: list[Said], proves: str) -> list[Evidence]:
@@ -61,6 +83,7 @@ def podgroup_missing(case: Case) -> Finding | None:
             ],
             summary="the pod has no PodGroup",
             since=case.created,
+            evidence=own_evidence(case, "it has no group annotation"),
         )
     if case.group is None or case.group.pod_group is None:
         name = f"{case.namespace}/{case.group_name}"
@@ -71,6 +94,7 @@ def podgroup_missing(case: Case) -> Finding | None:
             ],
             summary=f"PodGroup {name} does not exist",
             since=case.created,
+            evidence=[*own_evidence(case, f"it names PodGroup {name}"), absence(case, "PodGroup", name)],
         )
     return None
 
@@ -78,7 +102,7 @@ def podgroup_missing(case: Case) -> Finding | None:
 def was_tried(case: Case) -> bool:
     """Whether a scheduler has evidently tried the pod: it wrote about it, attempted to bind it, or chose a node for one
     of its claims. A pod without a group is then no obstacle to whoever schedules it."""
-    own = f"Pod {case.key}"
+    own = f"Pod {case.pod_key}"
     spoke = any(one.about == own and one.reason in {"FailedScheduling", *TRIED_REASONS} for one in case.said)
     states = case.evaluation.claims.states if case.evaluation is not None else []
     chosen = any(state.selected_node for state in states)
@@ -101,6 +125,7 @@ def _job_without_group(case: Case) -> Finding | None:
         causes=[f"job {case.key} has no PodGroup yet: the job controller (vc-controller-manager) makes it"],
         summary="no PodGroup has been made for the job",
         since=case.created,
+        evidence=[*job_evidence(case, "the job is there"), absence(case, "PodGroup", f"of Job {case.key}")],
     )
 
 
@@ -209,8 +234,21 @@ def _gate_finding(case: Case, gate: Gate, then: list[str]) -> Finding:
         summary=gate.text,
         message=gate.said or gate.text,
         since=said[0].first if said else case.created,
-        evidence=group_evidence(case, "its phase, queue and minResources") + said_evidence(said[-1:], "the refusal"),
+        evidence=_gate_evidence(case, gate) + said_evidence(said[-1:], "the refusal"),
     )
+
+
+def _gate_evidence(case: Case, gate: Gate) -> list[Evidence]:
+    """Who names the queue, the queue, and what there is and is taken where the gate is about amounts."""
+    found = group_evidence(case, "its phase, queue and minResources")
+    queue = _queue(case)
+    if not found and case.job is not None:
+        found, queue = job_evidence(case, "the queue that it names"), case.job.spec.queue
+    if gate.verdict != "cluster-overused":
+        found += queue_evidence(case, queue)
+    if gate.verdict not in {"queue-missing", "queue-closed"}:
+        found.append(folded(case, "what the queue's jobs hold and ask, and what the nodes have"))
+    return found
 
 
 def queue_share(case: Case) -> Finding | None:
@@ -286,8 +324,25 @@ def gang_short(case: Case) -> Finding | None:
         summary=summary,
         since=_since_unschedulable(case),
         message=group_message(group, trial, case.cluster),
-        evidence=group_evidence(case, f"minMember is {group.min_member}"),
+        evidence=_gang_evidence(case, trial, breaker),
     )
+
+
+def _gang_evidence(case: Case, trial: Trial, breaker: TaskView | None) -> list[Evidence]:
+    """The PodGroup, the member that breaks the gang, and the nodes that come nearest to taking it."""
+    from projections.diagnosis.placement import claim_evidence, node_evidence, telling_nodes
+
+    assert case.group is not None
+    found = group_evidence(case, f"minMember is {case.group.min_member}")
+    if breaker is None or breaker.pod is None:
+        return found
+    if breaker.position:
+        what = f"Pod {breaker.key} as last seen"
+        found.append(Evidence(position=breaker.position, what=what, proves="what it asks for, and that it has no node"))
+    table = trial.failed[breaker.uid]
+    if any("volumes" in text for reasons in table.values() for text in scheduler_reasons(reasons)):
+        found += claim_evidence(case, breaker.pod)
+    return found + node_evidence(case, telling_nodes(table, breaker, case.cluster))
 
 
 def _breaker_causes(case: Case, trial: Trial, breaker: TaskView) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from projections.diagnosis.case import Attempt, Case
 from projections.diagnosis.claims import ClaimState, class_name, pod_claims
+from projections.diagnosis.lifecycle import every_try_recorded, times_recorded
 from projections.diagnosis.model import Evidence, Finding, Said
 from projections.diagnosis.placement import claim_evidence
 from projections.diagnosis.words import counted
@@ -75,9 +76,10 @@ def bind_failed(case: Case) -> Finding | None:
             key = f"{found.group(2)} (node {found.group(1)})" if found else word.message
             counts[key] = counts.get(key, 0) + word.count
         first, last = _span([one.first for one in said], [one.last for one in said])
-    total = max(sum(counts.values()), sum(one.count for one in said))
     lines = "; ".join(f"{count} x {text}" if count > 1 else text for text, count in counts.items())
-    head = f"the bind failed {counted(total, 'time')}{_between(first, last)}: {lines}"
+    told = sum(one.count for one in said)
+    times = times_recorded(max(sum(counts.values()), told), every_try_recorded(len(tries), told))
+    head = f"the bind failed {times}{_between(first, last)}: {lines}"
     return Finding(
         verdict="bind-failed",
         causes=[head, "the scheduler takes it back each time, reads it again and tries anew"],
@@ -125,9 +127,9 @@ def volume_attempts(case: Case) -> Finding | None:
     else:
         verdict = "volume-bind-failed"
     distinct = list(dict.fromkeys(texts))
-    head = (
-        f"binding its volumes failed {counted(len(texts), 'time')}{_between(first, last)}: {'; '.join(distinct[-3:])}"
-    )
+    told = sum(one.count for one in said)
+    times = times_recorded(max(len(tries), told), every_try_recorded(len(tries), told))
+    head = f"binding its volumes failed {times}{_between(first, last)}: {'; '.join(distinct[-3:])}"
     states = [state for state in _states(case) if state.delayed]
     roots = [_waits_for(case, state) for state in states] if verdict == "volume-bind-timeout" else []
     causes = [*roots, head, "each time the scheduler takes the pod back and tries anew"]
@@ -235,7 +237,7 @@ def condition_failed(case: Case) -> Finding | None:
 def evicted(case: Case) -> Finding | None:
     """The pod itself, or the earlier one of its name, was evicted."""
     own = case.said_of("event", "Evict", "Evicted", "Preempted")
-    own = [one for one in own if one.about == f"Pod {case.key}"]
+    own = [one for one in own if one.about == f"Pod {case.pod_key}"]
     if own:
         return Finding(
             verdict="evicted",
@@ -255,7 +257,7 @@ def evicted(case: Case) -> Finding | None:
                 evidence=[
                     Evidence(
                         position=earlier.position,
-                        what=f"Pod {case.key} (uid {earlier.uid}) deleted",
+                        what=f"Pod {case.pod_key} (uid {earlier.uid}) deleted",
                         proves="the eviction that this pod takes the place of",
                         known=earlier.known,
                     )

@@ -10,12 +10,20 @@ from collections.abc import Mapping, Sequence
 from projections.diagnosis.amounts import exceeding, show_bytes
 from projections.diagnosis.case import Case
 from projections.diagnosis.claims import class_name, pod_claims
+from projections.diagnosis.membership import absence, folded
 from projections.diagnosis.model import Evidence, Finding
 from projections.diagnosis.nodes import fits_but_for_volumes, refuses
-from projections.diagnosis.reasons import VOLUME_AFFINITY, VOLUME_LIMIT, VOLUME_ZONE, Reason, scheduler_reasons
-from projections.diagnosis.views import ClusterView, TaskView
+from projections.diagnosis.reasons import (
+    VOLUME_AFFINITY,
+    VOLUME_LIMIT,
+    VOLUME_ZONE,
+    Reason,
+    grouped,
+    scheduler_reasons,
+)
+from projections.diagnosis.views import ClusterView, TaskView, claim_names
 from projections.diagnosis.volumes import VolumeBinding, search, storage_asked
-from projections.diagnosis.words import counted, some, table_causes, table_message
+from projections.diagnosis.words import counted, nearest, some, table_causes, table_message
 from volcano.objects.core import Pod
 
 
@@ -32,21 +40,45 @@ def claim_stories(task: TaskView, pod: Pod, cluster: ClusterView) -> list[str]:
     return [problem.detail for problem in claims.problems] + stories
 
 
-def claim_evidence(case: Case) -> list[Evidence]:
-    """The last observation of each claim, its class and its volume."""
-    if case.pod is None:
+def claim_evidence(case: Case, pod: Pod | None = None) -> list[Evidence]:
+    """The last observation of each claim of the pod (the case's own unless another is given), of its class and of its
+    volume; of one that is not there, that the log has none up to the position."""
+    pod = pod if pod is not None else case.pod
+    if pod is None:
         return []
     found: list[Evidence] = []
-    for state in pod_claims(case.pod, case.cluster).states:
-        for kind, key, what in (
-            ("PersistentVolumeClaim", state.key, f"claim {state.name}"),
-            ("PersistentVolume", state.claim.spec.volume_name, f"volume {state.claim.spec.volume_name}"),
-        ):
-            position = case.cluster.positions.get((kind, key), 0)
-            if position:
-                phase = state.claim.status.phase if kind == "PersistentVolumeClaim" else "its node affinity"
-                found.append(Evidence(position=position, what=f"{what} as last seen", proves=phase or "unbound"))
+    for name, _ in claim_names(pod):
+        key = f"{pod.metadata.namespace}/{name}"
+        claim = case.cluster.claims.get(key)
+        if claim is None:
+            found.append(absence(case, "PersistentVolumeClaim", key))
+            continue
+        found += _seen(case, "PersistentVolumeClaim", key, claim.status.phase or "unbound")
+        if claim.spec.volume_name:
+            there = claim.spec.volume_name in case.cluster.volumes
+            found += _seen(case, "PersistentVolume", claim.spec.volume_name, "its node affinity", there)
+        else:
+            there = class_name(claim) in case.cluster.classes
+            found += _seen(case, "StorageClass", class_name(claim), "its provisioner and binding mode", there)
     return found
+
+
+def _seen(case: Case, kind: str, key: str, proves: str, there: bool = True) -> list[Evidence]:
+    """An object's last observation, or its absence."""
+    if not key:
+        return []
+    if not there:
+        return [absence(case, kind, key)]
+    position = case.cluster.positions.get((kind, key), 0)
+    return [Evidence(position=position, what=f"{kind} {key} as last seen", proves=proves)] if position else []
+
+
+def telling_nodes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[str]:
+    """The nodes that matter for a refusal everywhere: of each reason the one that comes nearest to taking the task
+    (the most idle of what is short), the most frequent reason first."""
+    nodes = {node.name: node for node in cluster.nodes}
+    pairs = [(text, name) for name, found in table.items() for text in scheduler_reasons(found)[:1] if name in nodes]
+    return [nearest(text, names, task, nodes) for text, names in grouped(pairs)]
 
 
 def node_evidence(case: Case, names: Sequence[str]) -> list[Evidence]:
@@ -61,9 +93,7 @@ def node_evidence(case: Case, names: Sequence[str]) -> list[Evidence]:
     ]
     return [
         *found,
-        Evidence(
-            position=case.at, what="the cache folded up to here", proves="what is idle on each node", known="recomputed"
-        ),
+        folded(case, "what is idle on each node"),
     ]
 
 
@@ -93,7 +123,7 @@ def volume_problem(case: Case) -> Finding | None:
             summary=problem.detail,
             message=message,
             since=case.claim_since.get(problem.claim, case.created),
-            evidence=claim_evidence(case) or _absent(case, problem.claim),
+            evidence=claim_evidence(case),
         )
     texts = {text for found in table.values() for text in scheduler_reasons(found)}
     return _of_nodes(case, texts, message)
@@ -116,12 +146,6 @@ def _supply(case: Case, key: str) -> list[str]:
     return [f"{asked}: {'; '.join(rejected[:5]) or 'there is no volume of that class'}"]
 
 
-def _absent(case: Case, claim: str) -> list[Evidence]:
-    return [
-        Evidence(position=case.at, what=f"no claim {claim} up to here", proves="it does not exist", known="recomputed")
-    ]
-
-
 def _of_nodes(case: Case, texts: set[str], message: str) -> Finding | None:
     if case.task is None or case.pod is None:
         return None
@@ -141,7 +165,7 @@ def _of_nodes(case: Case, texts: set[str], message: str) -> Finding | None:
         summary=causes[0],
         message=message,
         since=case.created,
-        evidence=claim_evidence(case) + node_evidence(case, []),
+        evidence=claim_evidence(case) + node_evidence(case, telling_nodes(case.table, case.task, case.cluster)),
     )
 
 
@@ -179,7 +203,7 @@ def no_node_fits(case: Case) -> Finding | None:
         summary=causes[0],
         message=table_message(case.table, case.cluster),
         since=_since(case),
-        evidence=node_evidence(case, sorted(case.table)[:3]),
+        evidence=node_evidence(case, telling_nodes(case.table, case.task, case.cluster)),
     )
 
 

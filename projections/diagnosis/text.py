@@ -137,7 +137,9 @@ def _proof(answer: Explanation, full: bool) -> list[Line]:
             for one in answer.evidence
         ]
     shown = answer.evidence[:EVIDENCE_SHOWN]
-    return [Line("proof", "; ".join(f"{one.position} {one.what} ({one.known})" for one in shown))]
+    more = len(answer.evidence) - len(shown)
+    rest = f"; and {more} more (--full)" if more else ""
+    return [Line("proof", "; ".join(f"{one.position} {one.what} ({one.known})" for one in shown) + rest)]
 
 
 LABELS: dict[str, str] = {

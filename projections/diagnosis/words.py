@@ -46,6 +46,13 @@ def table_causes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster:
     return lines
 
 
+def nearest(text: str, names: Sequence[str], task: TaskView, nodes: Mapping[str, NodeView]) -> str:
+    """Of some nodes that refuse for one reason, the one that comes nearest to taking the task: for a resource the one
+    with the most of it idle, else the one with the most idle cpu."""
+    resource = text.removeprefix("Insufficient ") if text.startswith("Insufficient ") else "cpu"
+    return max(names, key=lambda name: (nodes[name].future_idle.get(resource, 0.0), name))
+
+
 def _group_detail(
     text: str,
     names: Sequence[str],
@@ -56,7 +63,7 @@ def _group_detail(
     """Numbers for a resource (asked, the most that is idle and where), else the differing details."""
     if text.startswith("Insufficient "):
         resource = text.removeprefix("Insufficient ")
-        best = max(names, key=lambda name: (nodes[name].future_idle.get(resource, 0.0), name))
+        best = nearest(text, names, task, nodes)
         idle = nodes[best].future_idle.get(resource, 0.0)
         largest = max(nodes[name].allocatable.get(resource, 0.0) for name in names)
         most = f"at most {show(resource, idle)} idle, on {best}" if len(names) > 1 else f"{show(resource, idle)} idle"

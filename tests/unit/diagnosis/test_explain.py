@@ -191,8 +191,23 @@ def test_a_failed_bind_has_code_count_and_times() -> None:
 def test_a_failed_bind_that_only_an_event_tells_of() -> None:
     answer = explain(case(pod(**GROUPED), said=[said("FailedScheduling", "failed to bind to node n1: boom", count=4)]))
     assert answer.verdict == "bind-failed"
-    assert "failed 4 times" in answer.causes[0]
+    recorded = "failed at least 4 times recorded (tries without an event or audit line leave no trace)"
+    assert recorded in answer.causes[0]
     assert "boom (node n1)" in answer.causes[0]
+
+
+def test_tries_count_as_whole_only_where_each_has_its_own_line() -> None:
+    """An Event that tells of more tries than audit lines do shows that some left none."""
+    one = Attempt("bind", False, "2026-01-01T00:00:01Z", 61, "n1", 500, "InternalError", "boom")
+    told = said("FailedScheduling", "failed to bind to node n1: boom", count=2)
+    assert "the bind failed 1 time at" in explain(case(pod(**GROUPED), attempts=[one])).causes[0]
+    assert "at least 2 times recorded" in explain(case(pod(**GROUPED), attempts=[one], said=[told])).causes[0]
+    volumes = Attempt("volumes", False, "2026-01-01T00:00:01Z", 61, "n1", 500, message="boom")
+    refused = said("FailedScheduling", "execute preBind for pod default/p failed: boom, resync the task")
+    assert "volumes failed 1 time at" in explain(case(pod(**GROUPED), attempts=[volumes])).causes[0]
+    assert "at least 1 time recorded" in explain(case(pod(**GROUPED), said=[refused])).causes[0]
+    placed = pod(nodeName="n1", status={"phase": "Running"}, **GROUPED)
+    assert "binding it failed at least 2 times" in explain(case(placed, said=[told])).causes[-1]
 
 
 @pytest.mark.parametrize(
