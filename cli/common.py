@@ -24,6 +24,7 @@ from eventstore.types import EventStoreError
 
 if TYPE_CHECKING:
     from projections.cache import CacheConfig
+    from vcledger.gaps import Moment
     from vcledger.ledger import Ledger
 
 CHECK_FAILED, MISUSE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
@@ -38,6 +39,28 @@ class Output(StrEnum):
     json = "json"
     yaml = "yaml"
     name = "name"
+
+
+class DataOutput(StrEnum):
+    """The forms of `-o` of a command that prints a report."""
+
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+
+
+class StateOutput(StrEnum):
+    """The forms of `-o` of a command that prints data only."""
+
+    json = "json"
+    yaml = "yaml"
+
+
+class LinesOutput(StrEnum):
+    """The forms of `-o` of a command that prints a line for each thing: for people, or as JSON."""
+
+    table = "table"
+    json = "json"
 
 
 class Model(StrEnum):
@@ -74,6 +97,7 @@ NamespaceOption = Annotated[
 ]
 AllNamespacesOption = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces")]
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="The form of the answer")]
+DataOutputOption = Annotated[DataOutput, typer.Option("-o", "--output", help="The form of the answer")]
 ModelOption = Annotated[
     Model, typer.Option("--model", help="The cache to rebuild: a mirror of Volcano's, or the exact")
 ]
@@ -185,6 +209,47 @@ def opened(db: str | None, *, read_only: bool = True, create: bool = False, upgr
         yield ledger
     finally:
         ledger.close()
+
+
+def moment_at(ledger: Ledger, at: str | int | None, cluster: str) -> Moment:
+    """The moment that --at means. Where it lies outside the record or inside a gap of it, a note on stderr says so."""
+    from vcledger import gaps
+
+    moment = gaps.moment(ledger, at, cluster)
+    note(*gaps.warnings(ledger, moment, cluster))
+    return moment
+
+
+def moments_between(ledger: Ledger, start: str, end: str | None, cluster: str) -> tuple[Moment, Moment]:
+    """The moments of --from and --to, with notes on stderr of what the record lacks between them. Misuse where the
+    first is after the second."""
+    from vcledger import gaps
+
+    first, last = gaps.moment(ledger, start, cluster), gaps.moment(ledger, end, cluster)
+    refuse_backwards(ledger, first, last, cluster)
+    note(*gaps.warnings_between(ledger, first, last, cluster))
+    return first, last
+
+
+def refuse_backwards(ledger: Ledger, first: Moment, last: Moment, cluster: str) -> None:
+    """Misuse where --from is later than --to, by position, or by time where both are times."""
+    timed = first.asked is not None and last.asked is not None and first.asked > last.asked
+    if timed or first.position > last.position:
+        texts = (moment_text(ledger, moment.position, cluster) for moment in (first, last))
+        fail("--from is later than --to: {} against {}".format(*texts))
+
+
+def moment_text(ledger: Ledger, position: int, cluster: str) -> str:
+    """`position 1095 (2026-11-29T13:51:53.123Z)`: the time is the newest observed in the cluster up to there."""
+    from cli.render import moment
+
+    return f"position {position} ({moment(ledger.observed_at(position, cluster))})"
+
+
+def note(*lines: str) -> None:
+    """Lines on stderr that the answer on stdout should be read with."""
+    for line in lines:
+        typer.echo(f"note: {one_line(line)}", err=True)
 
 
 def cache_config(scheduler_args: Path | None) -> CacheConfig:

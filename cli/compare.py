@@ -15,14 +15,16 @@ from cli.common import (
     CHECK_FAILED,
     AtOption,
     ClusterOption,
+    DataOutput,
+    DataOutputOption,
     DbOption,
     Model,
     ModelOption,
-    Output,
-    OutputOption,
     SchedulerArgsOption,
     cache_config,
-    fail,
+    moment_at,
+    moment_text,
+    note,
     opened,
 )
 
@@ -41,7 +43,7 @@ def compare(
     at: AtOption = None,
     model: ModelOption = Model.v111,
     scheduler_args: SchedulerArgsOption = None,
-    output: OutputOption = Output.table,
+    output: DataOutputOption = DataOutput.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -54,17 +56,15 @@ def compare(
     from vcledger.compare import compare as compared
     from vcledger.sources import volcano_dump
 
-    if output not in (Output.table, Output.json, Output.yaml):
-        fail(f"`vcledger compare` prints table, json or yaml, not {output.value}")
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
         parsed = volcano_dump.read(dump)
-        position = ledger.position(at, where) if at is not None else marked(ledger, dump, where)
+        position = moment_at(ledger, at if at is not None else marked(ledger, dump, where), where).position
         config = cache_config(scheduler_args or beside(dump))
         result = compared(parsed, ledger.cache(position, cluster=where, model=model.value, config=config))
-        moment = render.moment(ledger.observed_at(position))
-    if output is Output.table:
-        report(result, f"{model.value} at position {position} ({moment})")
+        against = f"{model.value} at {moment_text(ledger, position, where)}"
+    if output is DataOutput.table:
+        report(result, against)
     else:
         render.data(as_data(result, position, model), output)
     if not result.equal:
@@ -84,7 +84,7 @@ def marked(ledger: Ledger, dump: Path, cluster: str) -> int:
     try:
         return ledger.position(f"marker:{dump.name}", cluster)
     except UnknownMarker:
-        typer.echo(f"no marker speaks of {dump.name}: compared with the end of the record", err=True)
+        note(f"no marker speaks of {dump.name}: compared with the end of the record")
         return ledger.position(None, cluster)
 
 

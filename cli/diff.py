@@ -12,16 +12,18 @@ import typer
 from cli import render
 from cli.common import (
     ClusterOption,
+    DataOutput,
+    DataOutputOption,
     DbOption,
     Model,
     ModelOption,
     NamespaceOption,
-    Output,
-    OutputOption,
     SchedulerArgsOption,
     cache_config,
     fail,
     kind_named,
+    moment_text,
+    moments_between,
     opened,
 )
 
@@ -40,7 +42,7 @@ def diff(
     namespace: NamespaceOption = None,
     model: ModelOption = Model.v111,
     scheduler_args: SchedulerArgsOption = None,
-    output: OutputOption = Output.table,
+    output: DataOutputOption = DataOutput.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -49,18 +51,16 @@ def diff(
 
     if from_ is None:
         fail("from when? give --from WHEN, and --to WHEN unless it is the end")
-    if output not in (Output.table, Output.json, Output.yaml):
-        fail(f"`vcledger diff` prints table, json or yaml, not {output.value}")
     plural = kind_named(kind) if kind is not None else None
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
-        first, last = ledger.position(from_, where), ledger.position(to, where)
-        before = ledger.cache(first, cluster=where, model=model.value, config=cache_config(scheduler_args))
-        after = ledger.cache(last, cluster=where, model=model.value, config=cache_config(scheduler_args))
+        positions = [moment.position for moment in moments_between(ledger, from_, to, where)]
+        config = cache_config(scheduler_args)
+        before, after = (ledger.cache(at, cluster=where, model=model.value, config=config) for at in positions)
         changes = changes_between(before, after, kind=plural, namespace=namespace)
-        times = [render.moment(ledger.observed_at(position)) for position in (first, last)]
-    if output is not Output.table:
+        first, last = (moment_text(ledger, at, where) for at in positions)
+    if output is not DataOutput.table:
         render.data([render.change(change) for change in changes], output)
         return
-    typer.echo(f"from position {first} ({times[0]}) to position {last} ({times[1]}): {render.count(changes, 'change')}")
+    typer.echo(f"from {first} to {last}: {render.count(changes, 'change')}")
     render.changes(changes, "BEFORE", "AFTER", present=("added", "removed"))

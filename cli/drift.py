@@ -11,14 +11,16 @@ from cli import render
 from cli.common import (
     AtOption,
     ClusterOption,
+    DataOutput,
+    DataOutputOption,
     DbOption,
     Model,
     ModelOption,
-    Output,
-    OutputOption,
     SchedulerArgsOption,
     cache_config,
     fail,
+    moment_at,
+    moment_text,
     opened,
 )
 
@@ -32,7 +34,7 @@ def drift(
     at: AtOption = None,
     model: ModelOption = Model.v111,
     scheduler_args: SchedulerArgsOption = None,
-    output: OutputOption = Output.table,
+    output: DataOutputOption = DataOutput.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -41,25 +43,22 @@ def drift(
     """
     from vcledger.drift import drift as drifted
 
-    if output not in (Output.table, Output.json, Output.yaml):
-        fail(f"`vcledger drift` prints table, json or yaml, not {output.value}")
     if model is Model.exact:
         fail("the exact cache does not drift from itself: --model volcano-1.10 or volcano-1.11")
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
-        position = ledger.position(at, where)
+        position = moment_at(ledger, at, where).position
         config = cache_config(scheduler_args)
         found = drifted(ledger, position, cluster=where, model=model.value, config=config)
-        began = {each.began: render.moment(ledger.observed_at(each.began)) for each in found}
-        moment = render.moment(ledger.observed_at(position))
-    if output is not Output.table:
+        began = {each.began: render.moment(ledger.observed_at(each.began, where)) for each in found}
+        title = f"{model.value} against exact at {moment_text(ledger, position, where)}"
+    if output is not DataOutput.table:
         rows = [
             {**render.change(each.change, "mirror", "exact"), "began": each.began, "began_at": began[each.began]}
             for each in found
         ]
         render.data(rows, output)
         return
-    title = f"{model.value} against exact at position {position} ({moment})"
     typer.echo(f"{title}: {render.count(found, 'quantity', 'quantities')} drifted" if found else f"{title}: no drift")
     if found:
         headers = ("KIND", "NAME", "QUANTITY", "MIRROR", "EXACT", "BEGAN", "TIME")

@@ -25,6 +25,8 @@ from cli.common import (
     cache_config,
     fail,
     kind_named,
+    moment_at,
+    moment_text,
     namespace_filter,
     opened,
 )
@@ -72,7 +74,9 @@ def get(
     plural = kind_named(word)
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
-        position = ledger.position(at, where)
+        position = moment_at(ledger, at, where).position
+        if at is not None and output in (Output.table, Output.wide):
+            typer.echo(f"at {moment_text(ledger, position, where)}", err=True)
         rows = rows_of(
             ledger.cache(position, cluster=where, model=model.value, config=cache_config(scheduler_args)),
             plural,

@@ -5,7 +5,7 @@ Owns the options and the columns. Called by `cli.main`.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,13 +14,19 @@ from cli.common import (
     AllNamespacesOption,
     ClusterOption,
     DbOption,
+    LinesOutput,
     NamespaceOption,
-    Output,
     fail,
+    note,
     opened,
+    refuse_backwards,
 )
 from eventstore.types import KNOWN_NAMES, StoredEvent
 from vcledger import logview
+from vcledger.errors import BadTime
+
+if TYPE_CHECKING:
+    from vcledger.ledger import Ledger
 
 SHORT_TYPES = {name: change for change, name in logview.WATCH_TYPES.items()}
 
@@ -48,8 +54,8 @@ def log(
     tail: Annotated[int | None, typer.Option("--tail", min=1, metavar="N", help="Only the last N")] = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what is appended, until Ctrl-C")] = False,
     output: Annotated[
-        Output, typer.Option("-o", "--output", help="table, or json: one JSON object a line")
-    ] = Output.table,
+        LinesOutput, typer.Option("-o", "--output", help="table, or json: one JSON object a line")
+    ] = LinesOutput.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -57,8 +63,6 @@ def log(
 
     With KIND/NAME also the Events that speak of the object. Without a name, -n leaves the other namespaces out.
     """
-    if output not in (Output.table, Output.json):
-        fail(f"`vcledger log` prints table or json, not {output.value}")
     if follow and to is not None:
         fail("--follow goes on without end: leave --to out")
     word, found_namespace, name = named(target)
@@ -67,11 +71,12 @@ def log(
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
         spoken_of = word or kind
+        after, until = span(ledger, from_, to, where)
         selection = logview.select(
             ledger,
             cluster=where,
-            after=logview.after_of(ledger, from_, where),
-            to=None if to is None else ledger.position(to, where),
+            after=after,
+            to=until,
             kind=logview.kind_named(spoken_of) if spoken_of else None,
             namespace=None if all_namespaces else found_namespace or namespace,
             name=name,
@@ -88,6 +93,29 @@ def log(
                     printer.line(stored)
         if not printer.lines:
             render.nothing_found("No events found.")
+
+
+def span(ledger: Ledger, from_: str | None, to: str | None, cluster: str) -> tuple[int, int | None]:
+    """The position after which --from begins and the one at which --to ends (None: the end). A --from outside the
+    record means its beginning or its end; notes on stderr say that the record does not reach that far."""
+    from vcledger import gaps
+
+    after = logview.after_of(ledger, from_, cluster)
+    end = gaps.moment(ledger, to, cluster) if to is not None else None
+    told: list[str] = []
+    if from_ is not None:
+        try:
+            start = gaps.moment(ledger, from_, cluster)
+        except BadTime as outside:
+            told.append(str(outside))
+        else:
+            if end is not None:
+                refuse_backwards(ledger, start, end, cluster)
+            told += gaps.record_notes(ledger, start, cluster) if start.position else []
+    if end is not None:
+        told += gaps.record_notes(ledger, end, cluster)
+    note(*dict.fromkeys(told))
+    return after, end.position if end is not None else None
 
 
 def named(target: str | None) -> tuple[str | None, str | None, str | None]:
@@ -111,7 +139,7 @@ def named(target: str | None) -> tuple[str | None, str | None, str | None]:
 class Printer:
     """Prints each event as it comes, so that a long log needs no memory and a followed one no wait."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: LinesOutput) -> None:
         self.output = output
         self.describer = logview.Describer()
         self.lines = 0
@@ -119,7 +147,7 @@ class Printer:
     def line(self, stored: StoredEvent) -> None:
         """One event."""
         self.lines += 1
-        if self.output is Output.json:
+        if self.output is LinesOutput.json:
             render.json_line(logview.as_json(stored))
             return
         name = f"{stored.namespace}/{stored.name}" if stored.namespace else stored.name

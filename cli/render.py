@@ -15,7 +15,6 @@ from typing import Any
 import typer
 import yaml
 
-from cli.common import Output
 from vcledger.quantities import PRESENT, Change, human_value
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -38,10 +37,10 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
-def data(value: Any, output: Output) -> None:
-    """A value as JSON or YAML; floats that are whole are written as integers."""
+def data(value: Any, output: str) -> None:
+    """A value as YAML, or else as JSON; floats that are whole are written as integers."""
     value = plain(value)
-    if output is Output.yaml:
+    if output == "yaml":
         typer.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     else:
         typer.echo(json.dumps(value, indent=2, ensure_ascii=False))

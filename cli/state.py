@@ -5,6 +5,8 @@ Called by `cli.main`.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from cli import render
@@ -14,11 +16,10 @@ from cli.common import (
     DbOption,
     Model,
     ModelOption,
-    Output,
-    OutputOption,
     SchedulerArgsOption,
+    StateOutput,
     cache_config,
-    fail,
+    moment_at,
     opened,
 )
 
@@ -32,22 +33,15 @@ def state(
     at: AtOption = None,
     model: ModelOption = Model.v111,
     scheduler_args: SchedulerArgsOption = None,
-    output: OutputOption = Output.json,
+    output: Annotated[StateOutput, typer.Option("-o", "--output", help="The form of the answer")] = StateOutput.json,
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
     """The whole cache at a moment as JSON: nodes, jobs, tasks, queues, priority classes, pending work."""
     from projections.cache import state_json
 
-    if output not in (Output.json, Output.yaml):
-        fail(f"`vcledger state` prints json or yaml, not {output.value}")
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
-        render.data(
-            state_json(
-                ledger.cache(
-                    ledger.position(at, where), cluster=where, model=model.value, config=cache_config(scheduler_args)
-                )
-            ),
-            output,
-        )
+        position = moment_at(ledger, at, where).position
+        config = cache_config(scheduler_args)
+        render.data(state_json(ledger.cache(position, cluster=where, model=model.value, config=config)), output)

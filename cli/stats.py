@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cli import render
-from cli.common import ClusterOption, DbOption, Output, OutputOption, fail, opened
+from cli.common import ClusterOption, DataOutput, DataOutputOption, DbOption, opened
 
 if TYPE_CHECKING:
     from vcledger.statistics import Statistics
@@ -22,18 +22,19 @@ def register(app: typer.Typer) -> None:
 
 
 def stats(
-    output: OutputOption = Output.table,
+    output: DataOutputOption = DataOutput.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """What the ledger holds: clusters and their times, events by kind and type, bytes an event, compression."""
+    """What the ledger holds: clusters and their times, events by kind and type, bytes an event, compression.
+
+    With --cluster the events are that cluster's; sizes and counts of streams are always the whole ledger's.
+    """
     from vcledger.statistics import statistics
 
-    if output not in (Output.table, Output.json, Output.yaml):
-        fail(f"`vcledger stats` prints table, json or yaml, not {output.value}")
     with opened(db) as ledger:
         found = statistics(ledger, cluster)
-    if output is Output.table:
+    if output is DataOutput.table:
         report(found)
     else:
         render.data(as_data(found), output)
@@ -42,10 +43,16 @@ def stats(
 def report(found: Statistics) -> None:
     """The figures for people."""
     store = found.store
+    whole = f"{store.events} (positions {store.first} to {store.head})"
+    of_cluster = found.cluster is not None
     lines = [
         ("backend", store.backend),
-        ("events", f"{store.events} (positions {store.first} to {store.head}), {found.late} late"),
+        (
+            "events",
+            f"{found.events} of {found.cluster}, {found.late} late" if of_cluster else f"{whole}, {found.late} late",
+        ),
         ("known", ", ".join(f"{count} {word}" for word, count in found.known.items()) or "-"),
+        *([("ledger", f"what follows is of all its clusters: {whole}")] if of_cluster else []),
         ("streams", str(store.streams)),
         ("batches", str(store.batches)),
         ("snapshots", f"{store.snapshots}, {render.size(store.snapshot_stored)}"),
@@ -72,9 +79,13 @@ def report(found: Statistics) -> None:
 
 
 def as_data(found: Statistics) -> dict[str, object]:
-    """The figures as data; times are RFC 3339, sizes bytes."""
+    """The figures as data; times are RFC 3339, sizes bytes. `events`, `late`, `known`, `kinds` and `types` are of
+    `cluster` where one was named; everything else is the whole ledger's."""
     return {
+        "cluster": found.cluster,
         **found.store._asdict(),
+        "events": found.events,
+        "ledger_events": found.store.events,
         "bytes_per_event": round(found.bytes_per_event, 1),
         "compression": round(found.compression, 2),
         "late": found.late,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import render
-from cli.common import CHECK_FAILED, DbOption, Output, OutputOption, fail, opened
+from cli.common import CHECK_FAILED, DataOutput, DataOutputOption, DbOption, fail, opened
 from eventstore.types import LedgerCorrupt
 
 if TYPE_CHECKING:
@@ -26,20 +26,18 @@ def verify(
     every_snapshot: Annotated[
         bool, typer.Option("--every-snapshot", help="Compare each snapshot with a rebuild, not only the ends of chains")
     ] = False,
-    output: OutputOption = Output.table,
+    output: DataOutputOption = DataOutput.table,
     db: DbOption = None,
 ) -> None:
     """Checks the hash chain, the streams' versions, and the snapshots against a rebuild. Exits 1 on a finding."""
     from vcledger.verify import verify as verified
 
-    if output not in (Output.table, Output.json, Output.yaml):
-        fail(f"`vcledger verify` prints table, json or yaml, not {output.value}")
     try:
         with opened(db) as ledger:
             result = verified(ledger, every_snapshot=every_snapshot)
     except LedgerCorrupt as error:
         fail(str(error), CHECK_FAILED)
-    if output is Output.table:
+    if output is DataOutput.table:
         report(result)
     else:
         render.data(as_data(result), output)

@@ -22,8 +22,9 @@ class ClusterTimes(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """The store's own figures, and counts of the events that are there now (retention may have dropped others).
-    `kinds` and `types` are by count, the largest first. Ratios are 0.0 of an empty ledger."""
+    """The store's own figures, which are the whole ledger's, and counts of the events that are there now (retention may
+    have dropped others), of `cluster` where one is named. `kinds` and `types` are by count, the largest first. Ratios
+    are the whole ledger's, 0.0 of an empty one."""
 
     store: StoreStats
     clusters: list[ClusterTimes]
@@ -31,6 +32,12 @@ class Statistics(NamedTuple):
     types: dict[str, int]
     known: dict[str, int]
     late: int
+    cluster: str | None = None
+
+    @property
+    def events(self) -> int:
+        """How many events were counted."""
+        return sum(self.types.values())
 
     @property
     def bytes_per_event(self) -> float:
@@ -74,4 +81,5 @@ def statistics(ledger: Ledger, cluster: str | None = None) -> Statistics:
         types=dict(types.most_common()),
         known=dict(known.most_common()),
         late=late,
+        cluster=wanted,
     )
