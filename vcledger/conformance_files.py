@@ -4,14 +4,15 @@ Owns the reading and the strict check of keys: an unknown one is an error with i
 know the terminal. Called by `cli.conformance`.
 
 Formats: data/vectors README (one JSON object, with `steps`), data/reports README (JSON lines of `type` and `object`,
-and beside FILE.jsonl a FILE.expect.json). Vectors are run by `vcledger.conformance`; every scenario, and a vector with
-an action that is not implemented, is counted as not to be run yet.
+and beside FILE.jsonl a FILE.expect.json). Vectors are run by `vcledger.conformance`, scenarios by `vcledger.testing`.
+A scenario that needs a PostgreSQL which is not given, and a vector with an action that is not implemented, are counted
+as what cannot be run here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,11 +20,10 @@ import msgspec
 
 from vcledger.conformance import FAILED, NOT_RUN, PASSED, VectorInvalid, run_vector
 from vcledger.errors import VcledgerError
+from vcledger.testing.scenario_format import EXPECTATIONS_SUFFIX, ScenarioInvalid, read_script
 from volcano.objects.quantity import QuantityInvalid
 
-NOT_YET = "not yet"
-
-EXPECTATIONS_SUFFIX = ".expect.json"
+NOT_HERE = "cannot be run here"
 
 
 class NotConformanceInput(VcledgerError):
@@ -31,7 +31,7 @@ class NotConformanceInput(VcledgerError):
 
 
 class Outcome(NamedTuple):
-    """What came of one file: PASSED, FAILED or NOT_YET, how many of its steps were checked and how many there are, and
+    """What came of one file: PASSED, FAILED or NOT_HERE, how many of its steps were checked and how many there are, and
     the reasons, one a line."""
 
     path: Path
@@ -58,14 +58,14 @@ def files(paths: list[Path]) -> list[Path]:
     return [path for path in found if not path.name.endswith(EXPECTATIONS_SUFFIX)]
 
 
-def check(path: Path, model: str | None = None) -> Outcome:
-    """Runs one file. A file that does not follow its format has failed; OSError when it cannot be read."""
-    data = path.read_bytes()
+def check(path: Path, model: str | None = None, postgres: str | None = None) -> Outcome:
+    """Runs one file; `model` is for vectors, `postgres` (the URL of a server) for storage scenarios that need one. A
+    file that does not follow its format has failed; OSError when it cannot be read."""
     try:
         if path.suffix == ".jsonl":
-            return Outcome(path, NOT_YET, 0, check_scenario(path, data), ("scenarios come with the bind flow",))
-        return _run(path, _object(data, "the vector"), model)
-    except (VectorInvalid, msgspec.ValidationError, QuantityInvalid) as error:
+            return _scenario(path, postgres)
+        return _run(path, _object(path.read_bytes(), "the vector"), model)
+    except (VectorInvalid, ScenarioInvalid, msgspec.ValidationError, QuantityInvalid) as error:
         return Outcome(path, FAILED, 0, 0, (str(error),))
     except (KeyError, TypeError, AttributeError) as error:
         return Outcome(path, FAILED, 0, 0, (f"does not follow the format: {type(error).__name__}: {error}",))
@@ -86,7 +86,7 @@ def _run(path: Path, vector: Mapping[str, Any], model: str | None) -> Outcome:
     first = next((step for step in result.steps if step.outcome == NOT_RUN), None)
     if first is not None and "stopped_by_panic_at_step" not in vector:
         lines = [f"from step {first.step} on ({first.what}) it needs what this version cannot do"]
-        return Outcome(path, NOT_YET, checked, len(result.steps), tuple(lines))
+        return Outcome(path, NOT_HERE, checked, len(result.steps), tuple(lines))
     return Outcome(path, PASSED, checked, len(result.steps))
 
 
@@ -188,32 +188,15 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
 
 # --- scenarios ----------------------------------------------------------------------------------------------------
 
-SCENARIO_TYPES = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "LIST", "ACTION", "API", "CONTROL", "DB"}
-EXPECTATION_KEYS = {"id", "source", "input", "note", "checkpoints", "facts"}
 
+def _scenario(path: Path, postgres: str | None) -> Outcome:
+    """Runs a scenario: one of storage steps on a log, any other on the bind flow."""
+    from vcledger.testing.scenario import run_scenario
+    from vcledger.testing.scenario_db import needs_postgres, run_storage
 
-def check_scenario(path: Path, data: bytes) -> int:
-    """Whether a scenario follows its format as far as it is known here: the number of its lines. VectorInvalid names
-    the line, or the file of expectations."""
-    count = 0
-    for number, line in _lines(data):
-        step = _object(line, f"line {number}")
-        _only(step, {"type", "object"}, f"line {number}")
-        if step.get("type") not in SCENARIO_TYPES:
-            raise VectorInvalid(f"line {number}: there is no type {step.get('type')!r}")
-        if "object" not in step:
-            raise VectorInvalid(f"line {number} has no `object`")
-        count += 1
-    if not count:
-        raise VectorInvalid("the scenario is empty")
-    beside = path.with_name(path.name.removesuffix(".jsonl") + EXPECTATIONS_SUFFIX)
-    if not beside.is_file():
-        raise VectorInvalid(f"its expectations are missing: {beside.name}")
-    _only(_object(beside.read_bytes(), beside.name), EXPECTATION_KEYS, beside.name)
-    return count
-
-
-def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(data.splitlines(), start=1):
-        if line.strip():
-            yield number, line
+    script = read_script(path)
+    count = len(script.steps)
+    if script.storage and needs_postgres(script) and postgres is None:
+        return Outcome(path, NOT_HERE, 0, count, ("it needs PostgreSQL: give the URL of a server with --postgres",))
+    result = run_storage(script, postgres) if script.storage else run_scenario(script)
+    return Outcome(path, PASSED if result.passed else FAILED, result.lines, count, tuple(result.problems))

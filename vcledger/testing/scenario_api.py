@@ -90,6 +90,19 @@ class ScriptedApi:
                 ready.append((effect, answer))
         return ready
 
+    def answerable(self) -> bool:
+        """Whether something that waits could be answered now."""
+        return any(self._reached(effect.request) for effect in self.waiting)
+
+    def _reached(self, request: Request) -> bool:
+        line = self._line(request)
+        return line is None or line.line <= self.at
+
+    def _line(self, request: Request) -> ApiLine | None:
+        """The first unused line of the request's verb and path."""
+        wanted = request.verb, bare(request.path)
+        return next((one for one in self.lines if not one.used and (one.verb, one.path) == wanted), None)
+
     def collection(self, verbs: Iterable[str], path: str) -> ApiLine | None:
         """The next unused line that answers a list or a watch of a collection, reached or not."""
         wanted = frozenset(verbs)
@@ -97,7 +110,7 @@ class ScriptedApi:
 
     def _answer(self, request: Request) -> Answer | None:
         verb, path = request.verb, bare(request.path)
-        line = next((one for one in self.lines if not one.used and (one.verb, one.path) == (verb, path)), None)
+        line = self._line(request)
         if line is not None:
             if line.line > self.at:
                 return None

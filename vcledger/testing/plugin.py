@@ -1,0 +1,63 @@
+"""The pytest plugin that comes with vcledger: fixtures for whoever tests a scheduler, or a cache, with it.
+
+Owns the fixtures. Loaded by pytest through the entry point `vcledger`; must import nothing heavy until one is used.
+
+    def test_mine(ledger, invariants):
+        ...                       # write events, or run a flow on ledger.store
+        invariants.check()        # fails with each invariant that is broken, and where
+
+ledger       a new, empty `vcledger.Ledger` in the test's temporary folder, closed at the end
+invariants   checks the ledger's invariants when asked to (`check`), and again at the end of a test that passed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from vcledger.ledger import Ledger
+    from vcledger.testing.invariants import Verdict
+
+
+class Invariants:
+    """Checks of one ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def verdicts(self) -> list[Verdict]:
+        """What came of each invariant, cluster by cluster."""
+        from vcledger.testing.invariants import check_ledger
+
+        return [one for name in self._ledger.clusters() for one in check_ledger(self._ledger, cluster=name)]
+
+    def check(self) -> None:
+        """Fails the test with one line for each invariant that is broken."""
+        broken = [
+            f"{one.invariant.name} is broken at position {one.position}: {one.text}"
+            for one in self.verdicts()
+            if one.broken
+        ]
+        if broken:
+            pytest.fail("\n".join(broken), pytrace=False)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """A new, empty ledger."""
+    from vcledger.ledger import Ledger
+
+    with Ledger.open(str(tmp_path / "vcledger.db"), create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def invariants(ledger: Ledger) -> Iterator[Invariants]:
+    """The invariants of `ledger`: checked when the test asks, and once more at its end."""
+    checks = Invariants(ledger)
+    yield checks
+    checks.check()
