@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 
 from eventstore import EventStore
-from eventstore.types import EventStoreError, NewEvent
+from eventstore.types import INFERRED, EventStoreError, NewEvent
 from vcledger import codec
 from vcledger.scheduler.decide import UnreadableObject, decide
 from vcledger.scheduler.decision import Draft
@@ -69,6 +70,7 @@ class Loop:
         self._now = 0
         self._ticked: int | None = None
         self._versions: dict[Subject, int] = {}
+        self._gone: dict[Subject, bool] = {}
 
     # --- from outside ---------------------------------------------------------------------------------------------
 
@@ -106,7 +108,7 @@ class Loop:
         for given in taken:
             if isinstance(given, Answered):
                 self.outstanding.pop(self.key_of(given.effect), None)
-        group = _Group(self, self._now)
+        group = Group(self, self._now)
         for given in taken:
             group.take(given)
         group.take(Ticked(self._now if self._ticked is None else self._ticked))
@@ -118,7 +120,7 @@ class Loop:
             return 0
         return len(group.events)
 
-    def _commit(self, group: _Group) -> bool:
+    def _commit(self, group: Group) -> bool:
         """One transaction, then the effects. False: the log refused, and nothing is left of the group."""
         if group.events:
             try:
@@ -140,7 +142,7 @@ class Loop:
         """The log refused: keep nothing that it may not have."""
         self.down = error
         self.flow = Flow(self.config)
-        self._versions = {}
+        self._versions, self._gone = {}, {}
         self.outstanding.clear()
 
     # --- recovery -------------------------------------------------------------------------------------------------
@@ -155,40 +157,54 @@ class Loop:
             return False
         self.down = None
         self.outstanding.clear()
-        if not self._versions:
+        if not self.flow.position:
             return True
         self._now = self._ticked = max(self.clock() if now is None else now, self.flow.now)
-        group = _Group(self, self._now)
+        group = Group(self, self._now)
         group.take(Restarted())
         return self._commit(group)
 
     def rebuild(self) -> Flow:
         """The state that the log gives, from its beginning."""
         flow = Flow(self.config)
-        versions: dict[Subject, int] = {}
+        self._versions, self._gone = {}, {}
         for stored in self.store.read(cluster=self.cluster):
             subject = Subject(stored.kind, stored.namespace, stored.name, stored.uid)
-            versions[subject] = max(versions.get(subject, -1), stored.resource_version or -1)
-            if not stored.late:
+            number = -1 if stored.resource_version is None else stored.resource_version
+            if stored.late:
+                self._versions[subject] = max(self._versions.get(subject, -1), number)
+            else:
+                if stored.family == "observation":
+                    self._note(subject, number, stored.gone, stored.known)
                 raw = stored.payload if stored.kind in SENT_BACK else None
                 evolve(flow, codec.recorded(stored), raw)
                 flow.notices.clear()
         flow.position = self.store.head()
-        self._versions = versions
         return flow
 
-    # --- duplicates -----------------------------------------------------------------------------------------------
+    # --- what the log has -----------------------------------------------------------------------------------------
 
-    def already(self, draft: Draft, pending: list[NewEvent]) -> bool:
-        """Whether the log, or the group, has an observation: same object, same version, gone or not."""
+    def standing(self, draft: Draft, pending: list[NewEvent]) -> Standing:
+        """What an observation is to the log, which stores one of each (object, version, gone or not)."""
+        subject, gone = draft.subject, draft.change == "DELETED"
         number = codec.resource_version_key(draft.resource_version)
-        if number is None:
-            return False
-        highest = self._versions.get(draft.subject, -1)
-        self._versions[draft.subject] = max(highest, number)
-        if number > highest:
-            return False
-        gone, subject = draft.change == "DELETED", draft.subject
+        highest, inferred = self._versions.get(subject, -1), self._gone.get(subject)
+        stored = number is not None and number <= highest and self._stored(subject, number, gone, pending)
+        if inferred is False and not gone:
+            return Standing.KNOWN if stored else Standing.LATE
+        if stored and gone == (inferred is not None):
+            return Standing.KNOWN
+        self._note(subject, -1 if number is None else number, gone, draft.known)
+        return Standing.AGAIN if stored else Standing.NEW
+
+    def _note(self, subject: Subject, number: int, gone: bool, known: int) -> None:
+        self._versions[subject] = max(self._versions.get(subject, -1), number)
+        if gone:
+            self._gone[subject] = known == INFERRED
+        else:
+            self._gone.pop(subject, None)
+
+    def _stored(self, subject: Subject, number: int, gone: bool, pending: list[NewEvent]) -> bool:
         for event in pending:
             if event.resource_version == number and event.gone == gone and event.stream[1:] == tuple(subject):
                 return True
@@ -203,7 +219,18 @@ class Loop:
         return any(one.resource_version == number and one.gone == gone for one in found)
 
 
-class _Group:
+class Standing(Enum):
+    """NEW: as it is. KNOWN: the log has it, and so does the state. AGAIN: the log has it, but an object came back that
+    a relist had missed, or is gone again: stored under no version. LATE: of an object that a watch has shown deleted,
+    whose UID never comes again: kept, and passed over by the folds."""
+
+    NEW = 0
+    KNOWN = 1
+    AGAIN = 2
+    LATE = 3
+
+
+class Group:
     """What one step has decided so far. The loop's state is worked on in place: if the append fails, it goes."""
 
     def __init__(self, loop: Loop, now: int) -> None:
@@ -230,13 +257,17 @@ class _Group:
     def _add(self, drafts: list[Draft]) -> None:
         loop = self.loop
         for draft in drafts:
-            known_version: str | None = draft.resource_version
-            if draft.change and loop.already(draft, self.events):
-                if len(drafts) == 1:
+            version: str | None = draft.resource_version
+            late = False
+            if draft.change:
+                standing = loop.standing(draft, self.events)
+                if standing is Standing.KNOWN and len(drafts) == 1:
                     return
-                # Others of the decision name positions after this one: it stands in the log again, under no version.
-                known_version = None
-            event = self._event(draft, known_version)
+                # Where others of the decision name positions after this one, it is stored once more, under no version.
+                if standing in (Standing.KNOWN, Standing.AGAIN):
+                    version = None
+                late = standing is Standing.LATE
+            event = self._event(draft, version)._replace(late=late)
             self.events.append(event)
             recorded = Recorded(
                 loop.flow.position + 1,
@@ -244,7 +275,7 @@ class _Group:
                 *draft.subject,
                 self.now,
                 draft.known,
-                False,
+                late,
                 event.resource_version,
                 draft.causation,
                 draft.cycle,

@@ -102,10 +102,9 @@ def clean_up(hand: Hand, key: str) -> None:
     current = flow.podgroups.get(name, "")
     if job is None:
         hand.add(subject, JobCleanupDropped(job=name, reason="the job is gone already", podgroup_uid=uid), cause=None)
-    elif current != uid:
-        event = JobCleanupDropped(
-            job=name, reason="the PodGroup was made again", podgroup_uid=uid, current_podgroup_uid=current
-        )
+    elif current != uid or job.pod_group is not None:
+        again = "the PodGroup was made again" if current != uid else "the PodGroup is there again"
+        event = JobCleanupDropped(job=name, reason=again, podgroup_uid=uid, current_podgroup_uid=current)
         hand.add(subject, event, cause=job.position or None)
     elif job.terminated:
         hand.add(subject, JobDeleted(job=name, podgroup_uid=uid), cause=None)
@@ -118,7 +117,7 @@ def clean_up(hand: Hand, key: str) -> None:
             attempt=item.attempt + 1,
             delay_seconds=delay / SECOND,
             tasks=len(job.tasks),
-            has_podgroup=job.pod_group is not None,
+            has_podgroup=False,
         )
         hand.add(subject, retried, cause=None)
 
