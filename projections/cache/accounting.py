@@ -65,9 +65,9 @@ def node_add(cache: Cache, node: NodeInfo, task: TaskInfo) -> None:
     touched.node_tasks[node.name, key] = None
 
 
-def node_remove(cache: Cache, node: NodeInfo, key: str) -> None:
+def node_remove(cache: Cache, node: NodeInfo, key: str, *, fits: bool = False) -> None:
     """Take a task off a node by its 'namespace/name'; what the node's copy says counts (fact 17). An unknown key is
-    left alone. Raises ResourceInsufficient."""
+    left alone. `fits`: the caller has seen that `used` has it all. Raises ResourceInsufficient."""
     task = node.tasks.get(key)
     if task is None:
         return
@@ -81,7 +81,10 @@ def node_remove(cache: Cache, node: NodeInfo, key: str) -> None:
             if task.status == _RELEASING:
                 _give_back(cache, node.releasing, task.resreq)
             node.idle.add(task.resreq)
-            _give_back(cache, node.used, task.resreq)
+            if fits:
+                node.used.subtract_unchecked(task.resreq)
+            else:
+                _give_back(cache, node.used, task.resreq)
     del node.tasks[key]
     if not node.tasks and node.node is None and not cache.policy.keeps_placeholders:
         del cache.nodes[node.name]

@@ -50,9 +50,14 @@ def observe_pod(cache: Cache, pod: PodBrief, position: int, *, watched: bool = F
     old = cache.pods.get(key)
     if watched and old is not None and not cache.policy.applies_stale and _older(ref, old):
         return False
-    store_pod(cache, key, old, ref)
-    now = responsible(cache, ref)
-    if old is not None and responsible(cache, old):
+    if ref.claims or (old is not None and old.claims):
+        store_pod(cache, key, old, ref)
+    else:
+        cache.touched.pods.setdefault(key, old)
+        cache.pods[key] = ref
+    names = cache.config.scheduler_names
+    now = bool(ref.node_name) or ref.scheduler_name in names
+    if old is not None and (old.node_name or old.scheduler_name in names):
         if now:
             update_pod(cache, old, pod, ref)
         else:
@@ -278,7 +283,7 @@ def _take_off(cache: Cache, task: TaskInfo, fresh: TaskInfo, key: str) -> bool:
         if target is not None and key in target.tasks:
             return False
     if node is not None:
-        node_remove(cache, node, key)
+        node_remove(cache, node, key, fits=key in node.tasks and node.tasks[key].resreq is task.resreq)
     return True
 
 

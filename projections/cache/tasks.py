@@ -130,7 +130,8 @@ def _flags(spec: BriefSpec) -> int:
     if spec.topology_spread_constraints:
         flags |= HAS_SPREAD
     for container in spec.containers or ():
-        if container.ports and (spec.host_network or any(port.host_port for port in container.ports)):
+        ports = container.ports
+        if ports and (spec.host_network or any(port.host_port for port in ports)):
             flags |= HAS_HOST_PORTS
     return flags
 

@@ -56,7 +56,7 @@ class Resource(msgspec.Struct, gc=False, array_like=True):
             if mine is None:
                 mine = self.scalars = {}
             for name, amount in theirs.items():
-                mine[name] = mine.get(name, 0) + amount
+                mine[name] = mine[name] + amount if name in mine else amount
 
     def add_scalar(self, name: str, amount: float) -> None:
         if self.scalars is None:
