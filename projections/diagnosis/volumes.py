@@ -191,7 +191,11 @@ class VolumeBinding:
     def _match(self, state: ClaimState, node: NodeView, taken: Sequence[str]) -> Candidate | None:
         found = self.searches.get(state.key)
         for candidate in found.candidates if found is not None else ():
-            if candidate.volume.metadata.name not in taken and on_node(candidate.volume, node.labels, node.name):
+            fits = on_node(candidate.volume, node.labels, node.name)
+            if candidate.prebound:
+                # Its volume has been chosen: where that can't be used, no other is taken (FindMatchingVolume).
+                return candidate if fits else None
+            if fits and candidate.volume.metadata.name not in taken:
                 return candidate
         return None
 
