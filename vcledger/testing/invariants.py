@@ -19,6 +19,9 @@ from projections.cache import CacheConfig, CacheProjection
 from projections.cache.state import Cache, Touched
 from vcledger import codec
 from vcledger.ledger import DEFAULT_CONFIG, Ledger, cache_projection
+from vcledger.scheduler.fold import evolve
+from vcledger.scheduler.state import Flow, FlowConfig
+from vcledger.scheduler.transitions import IllegalTransition
 from vcledger.testing.invariant_rules import (
     AfterFailure,
     AgreesWithLists,
@@ -96,16 +99,25 @@ class Verdict(NamedTuple):
 
 class Watcher:
     """Folds events and shows each to the rules. Feed it with `see`, in the order of the log; `verdicts` may be asked
-    for at any time. `cache`: the state to begin with (None: before everything)."""
+    for at any time. `flow`: fold what our own scheduler did as well, not only what was observed. `cache`: the state to
+    begin with, without a flow (None: before everything)."""
 
-    def __init__(self, config: CacheConfig = DEFAULT_CONFIG, cache: Cache | None = None) -> None:
+    def __init__(self, config: CacheConfig = DEFAULT_CONFIG, *, flow: bool = False, cache: Cache | None = None) -> None:
         self.projection: CacheProjection = cache_projection(MODEL, config)
-        self.cache = cache if cache is not None else self.projection.initial()
+        self.flow = Flow(FlowConfig(cache=config)) if flow else None
+        self._cache = cache if cache is not None else self.projection.initial()
         self.rules = {number: make() for number, make in RULES.items()}
+        self.impossible: Break | None = None
         self.events = 0
 
-    def see(self, recorded: Recorded) -> None:
-        """One event. Late ones are passed over, as the folds do."""
+    @property
+    def cache(self) -> Cache:
+        """The state after the last event: nodes, jobs and what they hold."""
+        return self.flow.cache if self.flow is not None else self._cache
+
+    def see(self, recorded: Recorded, raw: bytes | None = None) -> None:
+        """One event; `raw` the JSON of an observed object, needed with a flow. Late ones are passed over, as the folds
+        do."""
         if recorded.late:
             return
         self.events += 1
@@ -113,9 +125,20 @@ class Watcher:
             rule.clock(recorded)
             rule.before(recorded, self.cache)
         self.cache.touched = Touched()
-        self.cache = self.projection.evolve(self.cache, recorded)
+        self._fold(recorded, raw)
         for rule in self.rules.values():
             rule.after(recorded, self.cache)
+
+    def _fold(self, recorded: Recorded, raw: bytes | None) -> None:
+        if self.flow is None:
+            self._cache = self.projection.evolve(self._cache, recorded)
+            return
+        try:
+            evolve(self.flow, recorded, raw)
+        except (IllegalTransition, KeyError, ValueError) as error:
+            text = f"{type(recorded.event).__name__} of {recorded.kind} {recorded.name} cannot be here: {error}"
+            self.impossible = self.impossible or Break(recorded.position, text)
+        self.flow.notices.clear()
 
     def verdicts(self) -> list[Verdict]:
         """What the rules say so far; 9 and 10, which are about the log itself, are not among them."""
@@ -143,7 +166,7 @@ class Watcher:
 
 
 def check_events(events: Iterable[Recorded], *, config: CacheConfig = DEFAULT_CONFIG) -> list[Verdict]:
-    """The invariants over the events of one cluster, from the first on; without 9 and 10, which need a log."""
+    """The invariants over the observations of one cluster, from the first on; without 9 and 10, which need a log."""
     watcher = Watcher(config)
     for recorded in events:
         watcher.see(recorded)
@@ -158,16 +181,13 @@ def check_ledger(
     name = ledger.cluster(cluster)
     end = ledger.position(position, name)
     start = ledger.store.first() - 1
-    projection = cache_projection(MODEL, config)
-    watcher = Watcher(config, ledger.folder.at(projection, name, start) if start else None)
-    half, dumped, where = (start + end) // 2, b"", start
-    for recorded in codec.fold_stream(ledger.store, name, start, end):
-        if not dumped and recorded.position > half:
-            dumped, where = projection.dump(watcher.cache), recorded.position - 1
-        watcher.see(recorded)
     checked = verify(ledger)
+    watcher = _watch_flow(ledger, name, end, config) if not start and _has_flow(ledger, name) else None
+    half = None
+    if watcher is None:
+        watcher, half = _watch_cache(ledger, name, start, end, config)
     found = {verdict.invariant.number: verdict for verdict in watcher.verdicts()}
-    found[9] = _same_state(checked, end, name, _from_half(ledger, watcher, dumped, name, where, end))
+    found[9] = _same_state(checked, end, name, half or watcher.impossible)
     found[10] = _log_order(checked, end)
     recovered = watcher.rules[11]
     if isinstance(recovered, Recovered) and recovered.first is not None and not found[11].broken:
@@ -177,16 +197,41 @@ def check_ledger(
     return [found[one.number] for one in INVARIANTS]
 
 
-def _from_half(ledger: Ledger, watcher: Watcher, dumped: bytes, cluster: str, where: int, end: int) -> Break | None:
-    """Whether a state that was dumped at a position and folded on is the one folded throughout."""
+OWN_FAMILIES = ("scheduling", "volume", "resync", "node-sync", "cleanup", "recovery")
+"""Families of which only a scheduler that keeps its own log writes events."""
+
+
+def _has_flow(ledger: Ledger, cluster: str) -> bool:
+    return next(ledger.store.read(cluster=cluster, families=OWN_FAMILIES, limit=1), None) is not None
+
+
+def _watch_flow(ledger: Ledger, cluster: str, end: int, config: CacheConfig) -> Watcher:
+    """The ledger of a scheduler, from its beginning."""
+    watcher = Watcher(config, flow=True)
+    for stored in ledger.store.read(to=end, cluster=cluster, late=False):
+        watcher.see(codec.recorded(stored), stored.payload)
+    return watcher
+
+
+def _watch_cache(
+    ledger: Ledger, cluster: str, start: int, end: int, config: CacheConfig
+) -> tuple[Watcher, Break | None]:
+    """The ledger of a recorder, and whether a state dumped halfway and folded on is the one folded throughout."""
+    projection = cache_projection(MODEL, config)
+    watcher = Watcher(config, cache=ledger.folder.at(projection, cluster, start) if start else None)
+    middle, dumped, where = (start + end) // 2, b"", start
+    for recorded in codec.fold_stream(ledger.store, cluster, start, end):
+        if not dumped and recorded.position > middle:
+            dumped, where = projection.dump(watcher.cache), recorded.position - 1
+        watcher.see(recorded)
     if not dumped:
-        return None
-    projection = watcher.projection
+        return watcher, None
     state = projection.load([dumped])
     for recorded in codec.fold_stream(ledger.store, cluster, where, end):
         state = projection.evolve(state, recorded)
-    same = projection.digest(state) == projection.digest(watcher.cache)
-    return None if same else Break(where, "a state dumped here and folded on differs from the one folded throughout")
+    if projection.digest(state) == projection.digest(watcher.cache):
+        return watcher, None
+    return watcher, Break(where, "a state dumped here and folded on differs from the one folded throughout")
 
 
 def _same_state(checked: Verification, end: int, cluster: str, half: Break | None) -> Verdict:
