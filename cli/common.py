@@ -275,6 +275,10 @@ def explain_os_error(error: OSError) -> str:
     return f"{error.filename}: {what}" if error.filename is not None else what
 
 
+HINTS = {"ClusterNotNamed": "--cluster NAME"}
+"""What a command's user can do about an error of the library, which doesn't know of options."""
+
+
 def outcome_of(error: BaseException) -> tuple[str, int]:
     """The line for stderr ('' for none) and the exit code of an error that ended a command."""
     from vcledger.errors import VcledgerError
@@ -286,7 +290,8 @@ def outcome_of(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return "interrupted", INTERRUPTED
     if isinstance(error, VcledgerError):
-        return str(error), error.exit_code
+        hint = HINTS.get(type(error).__name__)
+        return f"{error} ({hint})" if hint else str(error), error.exit_code
     if isinstance(error, EventStoreError):
         return str(error), MISUSE
     if hasattr(error, "format_message"):  # a usage error of the option parser, whose base class is not public

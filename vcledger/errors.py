@@ -15,7 +15,7 @@ class VcledgerError(Exception):
 
 
 class BadTime(VcledgerError):
-    """`--at` is neither a position, a time, an offset nor a marker that the ledger has."""
+    """What names a moment is neither a position, a time, an offset nor a marker that the ledger has."""
 
 
 class UnknownCluster(VcledgerError):
@@ -28,6 +28,10 @@ class ClusterNotNamed(VcledgerError):
 
 class UnknownMarker(BadTime):
     """No marker of the ledger has that name or speaks of that file."""
+
+
+class UnknownKind(VcledgerError):
+    """No kind of object in the log has that name."""
 
 
 class UnknownModel(VcledgerError):

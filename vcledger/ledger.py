@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -30,6 +31,7 @@ from vcledger.errors import (
     NoSuchEvent,
     UndecodableEvent,
     UnknownCluster,
+    UnknownKind,
     UnknownMarker,
     UnknownModel,
 )
@@ -40,6 +42,9 @@ from volcano.objects import kinds
 from volcano.objects.meta import Part
 
 S = TypeVar("S")
+
+Words: TypeAlias = str | Sequence[str] | None
+"""A filter: a word, several of which any will do, or no filter."""
 
 DB_VARIABLE = "VCLEDGER_DB"
 DB_DEFAULT = "./vcledger.db"
@@ -103,8 +108,8 @@ class Ledger:
         if len(known) == 1:
             return known[0]
         if not known:
-            raise UnknownCluster("the ledger is empty: import a recording first (vcledger import PATH)")
-        raise ClusterNotNamed(f"the ledger holds several clusters, name one with --cluster: {', '.join(known)}")
+            raise UnknownCluster("the ledger is empty: import a recording first")
+        raise ClusterNotNamed(f"the ledger holds several clusters, name one of {', '.join(known)}")
 
     def position(self, at: str | int | None = None, cluster: str | None = None) -> int:
         """The position that `at` means: None the head; a number itself; a time the last event observed at or before
@@ -157,7 +162,7 @@ class Ledger:
         every: dict[str, None] = {}
         bare = bare_name(name)
         for stored, marker in self.markers(cluster):
-            words = [word for word in (marker.file, marker.label or _label(marker), marker.name) if word]
+            words = [word for word in (marker.file, label_of(marker), marker.name) if word]
             every.setdefault(words[0] if words else "")
             if any(name == word or bare == bare_name(word) for word in words):
                 found.append(stored)
@@ -182,9 +187,48 @@ class Ledger:
 
     # --- events and objects ---------------------------------------------------------------------------------------
 
-    def recorded(self, **filters: Any) -> Iterator[Recorded]:
-        """Decoded events, oldest first; the filters are those of `EventStore.read`."""
-        return map(codec.recorded, self.store.read(**filters))
+    def recorded(
+        self,
+        *,
+        after: int = 0,
+        to: int | None = None,
+        cluster: Words = None,
+        kinds: Words = None,
+        types: Words = None,
+        families: Words = None,
+        namespace: Words = None,
+        name: Words = None,
+        uid: Words = None,
+        about: Words = None,
+        observed_from: int | None = None,
+        observed_to: int | None = None,
+        late: bool | None = None,
+        reverse: bool = False,
+        limit: int | None = None,
+        batch: int = 2000,
+    ) -> Iterator[Recorded]:
+        """Decoded events after a position and up to another, oldest first unless `reverse`. Every filter must hold; one
+        that takes a word takes several too. `about` is the uid that an Event speaks of, times are in microseconds,
+        `late` None gives both; see `EventStore.read`."""
+        found = self.store.read(
+            after=after,
+            to=to,
+            cluster=cluster,
+            kinds=kinds,
+            types=types,
+            families=families,
+            namespace=namespace,
+            name=name,
+            uid=uid,
+            about=about,
+            observed_from=observed_from,
+            observed_to=observed_to,
+            late=late,
+            reverse=reverse,
+            limit=limit,
+            batch=batch,
+        )
+        return map(codec.recorded, found)
 
     def event(self, position: int) -> Recorded:
         """The event at a position. NoSuchEvent when the log doesn't have it (any more)."""
@@ -206,9 +250,10 @@ class Ledger:
 
     def object(self, kind: str, position: int) -> Any:
         """The partial struct of the object of `kind` (our name) that was observed at exactly that position. NoSuchEvent
-        when something else stands there."""
+        when something else stands there, UnknownKind when there is no such kind."""
+        struct = _kind(kind).struct
         found = self.objects([position]).get(position)
-        if found is None or not isinstance(found, kinds.BY_NAME[kind].struct):
+        if found is None or not isinstance(found, struct):
             raise NoSuchEvent(f"no {kind} was observed at position {position}")
         return found
 
@@ -232,7 +277,8 @@ class Ledger:
         self, kind: str, namespace: str, name: str, position: int | None = None, *, cluster: str | None = None
     ) -> tuple[int, Any] | None:
         """The last observation at or before `position` of the object that had this name then: its position and partial
-        struct; None when there was none, or the last one says that it is gone."""
+        struct; None when there was none, or the last one says that it is gone. UnknownKind for no kind."""
+        _kind(kind)
         last = next(
             self.store.read(
                 to=position,
@@ -255,14 +301,15 @@ class Ledger:
 
     def cache(
         self,
-        position: int | None = None,
+        position: int | str | None = None,
         *,
         cluster: str | None = None,
         model: str = DEFAULT_MODEL,
         config: CacheConfig = DEFAULT_CONFIG,
     ) -> Cache:
-        """The cache after `position` (None: the head), from the nearest snapshots and the events after them. Several
-        calls for the same moment give the same object: do not change it."""
+        """The cache after `position` (None: the head; a text means what it means to `position()`), from the nearest
+        snapshots and the events after them. Several calls for the same moment give the same object: do not change
+        it."""
         return self.state(cache_projection(model, config), position, cluster=cluster)
 
     def caches(
@@ -279,7 +326,7 @@ class Ledger:
 
     def rebuild(
         self,
-        position: int | None = None,
+        position: int | str | None = None,
         *,
         cluster: str | None = None,
         model: str = DEFAULT_MODEL,
@@ -288,13 +335,14 @@ class Ledger:
     ) -> Cache:
         """The cache after `position` folded from the beginning of the record, snapshots left aside. `progress` is told
         the position that has been reached."""
-        where = self.store.head() if position is None else self._within(position)
-        return self.folder.rebuild(cache_projection(model, config), self.cluster(cluster), where, progress)
+        name = self.cluster(cluster)
+        where = self.position(position, name)
+        return self.folder.rebuild(cache_projection(model, config), name, where, progress)
 
-    def state(self, projection: Projection[S], position: int | None = None, *, cluster: str | None = None) -> S:
+    def state(self, projection: Projection[S], position: int | str | None = None, *, cluster: str | None = None) -> S:
         """The state of any projection after `position`, likewise."""
         name = self.cluster(cluster)
-        where = self.store.head() if position is None else self._within(position)
+        where = self.position(position, name)
         key = (projection.name, name, projection.version, where)
         if key in self._states:
             self._states.move_to_end(key)
@@ -320,6 +368,15 @@ class Ledger:
         return retention.prune(self, before, projections, reclaim=reclaim)
 
 
+def _kind(name: str) -> kinds.Kind:
+    """The kind of that name. UnknownKind names near ones, or all."""
+    found = kinds.BY_NAME.get(name)
+    if found is None:
+        near = get_close_matches(name, kinds.BY_NAME, n=3) or list(dict.fromkeys(kind.name for kind in kinds.KINDS))
+        raise UnknownKind(f"no kind is named {name!r}: is it {', '.join(near)}?")
+    return found
+
+
 def cache_projection(model: str = DEFAULT_MODEL, config: CacheConfig = DEFAULT_CONFIG) -> CacheProjection:
     """The cache fold of that model. UnknownModel lists those there are."""
     if model not in MODELS:
@@ -327,8 +384,10 @@ def cache_projection(model: str = DEFAULT_MODEL, config: CacheConfig = DEFAULT_C
     return CacheProjection(model, config)
 
 
-def _label(marker: Marker) -> str:
-    """The label in the rest of a marker's line, '' when it has none."""
+def label_of(marker: Marker) -> str:
+    """A marker's label, that in the rest of its line where it has none of its own; '' for neither."""
+    if marker.label:
+        return marker.label
     try:
         return msgspec.json.decode(marker.detail, type=_Labelled).label if marker.detail else ""
     except msgspec.DecodeError:
