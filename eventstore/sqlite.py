@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,15 +33,15 @@ from eventstore.types import (
     NotALedger,
 )
 
-_INSERT_EVENTS = f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) VALUES ({', '.join('?' * len(EVENT_COLUMNS))})"  # noqa: S608
-_INSERT_STREAMS = (
-    "INSERT INTO streams (id, key, cluster_id, kind_id, namespace, name, uid) VALUES (?, ?, ?, ?, ?, ?, ?)"
-)
+_INSERT_EVENTS = f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) VALUES "  # noqa: S608
+_INSERT_STREAMS = "INSERT INTO streams (id, key, cluster_id, kind_id, namespace, name, uid) VALUES "
 _SELECT_STREAMS = "SELECT id, cluster_id, kind_id, namespace, name, uid FROM streams WHERE id BETWEEN ? AND ?"
 _PUT_HEADS = (
     "INSERT OR REPLACE INTO stream_heads (stream_id, version, position, resource_version, resource_version_max, gone, "
-    "pruned_version) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "pruned_version) VALUES "
 )
+_VALUES_MAX = 32_000
+"""Values in one statement; SQLite allows 32,766 (https://www.sqlite.org/limits.html, since 3.32)."""
 _WAL_LIMIT = 64 * 1024 * 1024
 
 
@@ -100,13 +101,13 @@ class SQLiteBackend:
             yield connection
 
     def insert_streams(self, connection: Connection, rows: Sequence[StreamRow]) -> None:
-        connection.exec_driver_sql(_INSERT_STREAMS, list(rows))
+        _insert(connection, _INSERT_STREAMS, rows)
 
     def put_heads(self, connection: Connection, rows: Sequence[HeadRow]) -> None:
-        connection.exec_driver_sql(_PUT_HEADS, list(rows))
+        _insert(connection, _PUT_HEADS, rows)
 
     def insert_events(self, connection: Connection, rows: Sequence[EventRow]) -> None:
-        connection.exec_driver_sql(_INSERT_EVENTS, list(rows))
+        _insert(connection, _INSERT_EVENTS, rows)
 
     def find_observations(self, connection: Connection, wanted: Sequence[Observation]) -> dict[Observation, int]:
         found: dict[Observation, int] = {}
@@ -169,6 +170,17 @@ class SQLiteBackend:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+def _insert(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Many rows with few statements. `executemany` takes as long, but gives up Python's lock and takes it again for
+    each row: beside a thread that computes, each time would be a wait."""
+    raw = connection.connection.driver_connection
+    assert raw is not None
+    width = len(rows[0]) if rows else 1
+    row = f"({', '.join('?' * width)})"
+    for some in chunks(rows, _VALUES_MAX // width):
+        raw.execute(statement + ", ".join([row] * len(some)), list(chain.from_iterable(some)))
 
 
 def _sleep(position: int, seconds: float, stop: Callable[[], bool]) -> None:

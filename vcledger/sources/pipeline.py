@@ -6,10 +6,11 @@ snapshots. Must not know any format, nor what the sink does. Called by `cli.impo
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -38,6 +39,7 @@ SECOND_HAND = frozenset({Format.audit, Format.dump})
 """Formats that show objects as others saw them: late where a watch covers the time."""
 
 LIMIT_MIN = 1 << 16
+TURN_SECONDS = 0.0005
 SMALL = 1 << 18
 """Bytes of a file that is read in one go."""
 
@@ -169,13 +171,16 @@ class Import:
             sources = self._sources(paths)
             two_passes = self._cover(sources)
             snapshots = stack.enter_context(Snapshots(self.ledger, self.cluster, self.options.snapshots))
-            sink = Sink(
-                self.ledger.store,
-                self.cluster,
-                self.report,
-                self.options.batch,
-                lambda: snapshots.begin_when_worth_it(self.report.stored),
+            sink = stack.enter_context(
+                Sink(
+                    self.ledger.store,
+                    self.cluster,
+                    self.report,
+                    self.options.batch,
+                    lambda: snapshots.begin_when_worth_it(self.report.stored),
+                )
             )
+            stack.enter_context(short_turns())
             take = sink.take
             for item in by_time([self._first_pass(source, two_passes) for source in sources]):
                 take(item)
@@ -331,6 +336,18 @@ class Import:
         if type(item) is NewEvent and item.family != "observation":
             return False
         return self.coverage.has(kind_of(item), item.observed_at)
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Threads of Python take turns of 5 ms by default: too long for the one that appends, which computes little between
+    its waits for compression and the database."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def kind_of(item: Item) -> str:

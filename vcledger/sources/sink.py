@@ -11,12 +11,14 @@ inferred deletions, the gap) go into one batch, so that a crash leaves all of it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from types import TracebackType
 
 import msgspec
 
 from eventstore import EventStore
-from eventstore.types import INFERRED, RECORDED, NewEvent, StoredEvent, StreamHead, StreamId
+from eventstore.types import INFERRED, RECORDED, AppendResult, NewEvent, StoredEvent, StreamHead, StreamId
 from vcledger.codec import OBJECT_TYPES
 from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Vanished
 from vcledger.sources.lists import CHANGED, Known, LastSeen, Outage, Relist, Watches
@@ -85,6 +87,17 @@ class Sink:
         self._last: dict[str, NewEvent] = {}
         self._watches = Watches()
         self._sighted: set[StreamId] = set()
+        self._writer = ThreadPoolExecutor(1, "vcledger-append")
+        self._under_way: Future[AppendResult] | None = None
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Waits for the append that is under way: all of it is stored, or nothing."""
+        self._writer.shutdown()
 
     # --- taking -------------------------------------------------------------------------------------------------
 
@@ -132,11 +145,21 @@ class Sink:
         self._add(event._replace(late=True))
 
     def flush(self) -> None:
-        """Appends what waits. Durable when it returns."""
+        """Appends what waits, beside what comes next: compression, the database and the disk need no lock of Python's.
+        One append is under way at a time, so they stand in the log in order; what goes wrong in one is raised by the
+        next call of this or of `settle`, and nothing after it is appended."""
         if not self._batch:
             return
-        result = self.store.append(self._batch)
-        self._batch, self._bytes = [], 0
+        self.settle()
+        batch, self._batch, self._bytes = self._batch, [], 0
+        self._under_way = self._writer.submit(self.store.append, batch)
+
+    def settle(self) -> None:
+        """Waits for the append that is under way: what was flushed is durable then, and can be read."""
+        if self._under_way is None:
+            return
+        result = self._under_way.result()
+        self._under_way = None
         self.report.stored += result.stored
         self.report.already += result.already
         self.report.late += result.late
@@ -150,6 +173,7 @@ class Sink:
             self._end_list(kind)
             self._cut_off(progress)
         self.flush()
+        self.settle()
 
     def _hold(self) -> None:
         """Larger batches while a list is in progress."""
@@ -168,6 +192,7 @@ class Sink:
             self._watches.resumed(kind)
             return
         self.flush()
+        self.settle()
         outage = self._watches.listed(kind, self._last_sign(kind, begun.observed_at), begun.relist)
         time = max(begun.observed_at, self.start)
         self._lists[kind] = _InProgress(begun, Relist(self._known(kind)), outage, time)
@@ -185,6 +210,7 @@ class Sink:
     def _overtaken(self, begun: ListBegun) -> bool:
         """Whether the ledger has got past the list, or, when it stands at its very moment, has it already. A list of
         which the ledger has last that it was cut off goes on."""
+        self.settle()
         read, kind = partial(self.store.read, cluster=self.cluster, late=False, reverse=True), begun.kind
         if begun.observed_at == self.start:
             same_time = read(kinds=kind, types="ListCompleted", observed_from=self.start)
@@ -251,6 +277,7 @@ class Sink:
 
     def _gone(self, missing: Sequence[Known], kind: str, time: int) -> None:
         """Inferred deletions, with the last state that the log has of each object."""
+        self.settle()
         for start in range(0, len(missing), 500):
             some = missing[start : start + 500]
             stored = {event.position: event for event in self.store.get([one.position for one in some])}
@@ -320,6 +347,7 @@ class Sink:
             self._add(event)
             return
         self._sighted.add(stream)
+        self.settle()
         head = self.store.stream_head(stream)
         if head is not None and head.gone:
             self.late(event)
@@ -332,6 +360,7 @@ class Sink:
         last: NewEvent | StoredEvent | None = next(
             (one for one in reversed(self._batch) if one.stream == stream and one.type in OBJECT_TYPES), None
         )
+        self.settle()
         if last is None and (head := self.store.stream_head(stream)) is not None and not head.gone:
             last = self._last_object(stream)
         if last is None or last.type == "ObjectDeleted" or item.observed_at < self.start:
