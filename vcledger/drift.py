@@ -53,30 +53,38 @@ def drift(
 ) -> list[Drift]:
     """Every quantity in which `model` differs from the exact cache after `position`."""
     looks = list(_look_back(ledger, position, cluster, model, config))
-    found = looks[-1][1]
+    found = looks[-1].differing
     if not found:
         return []
-    wanted = {(change.entity[:2], change.quantity) for change in found}
-    start, held = looks[0][0], wanted & _names(looks[0][1])
-    for at, differing in looks[1:]:
-        still = wanted & _names(differing)
+    wanted = _names(found)
+    begin, held = looks[0], wanted & _names(looks[0].differing)
+    for look in looks[1:]:
+        still = wanted & _names(look.differing)
         if not still:
-            start, held = at, still
-    watch = Watch(found, held, start)
-    _fold_both(ledger, watch, start, position, cluster, model, config)
+            begin, held = look, still
+    watch = Watch(found, held, begin.position)
+    _fold_both(ledger, watch, begin, position, cluster, model, config)
     return [Drift(change, watch.began.get((change.entity[:2], change.quantity)) or 0) for change in found]
+
+
+class Look(NamedTuple):
+    """The two caches at a position: in what they differ, and the exact one's snapshot, from which it can be folded on.
+    (A ledger has snapshots of the mirror as a rule, but not of the exact cache.)"""
+
+    position: int
+    differing: list[Change]
+    exact: bytes
 
 
 def _names(differing: Iterable[Change]) -> set[tuple[Key, str]]:
     return {(change.entity[:2], change.quantity) for change in differing}
 
 
-def _look_back(
-    ledger: Ledger, position: int, cluster: str, model: str, config: CacheConfig
-) -> Iterator[tuple[int, list[Change]]]:
+def _look_back(ledger: Ledger, position: int, cluster: str, model: str, config: CacheConfig) -> Iterator[Look]:
     """The differences at rising positions, the last one `position`: each step back from it is twice as long as the one
     before, and the first place is where the record begins. The work queues are left out: they say what will be tried,
     not what holds."""
+    projection = cache_projection(EXACT, config)
     oldest = ledger.store.first() - 1
     places, step, at = [position], FIRST_STEP, position - FIRST_STEP
     while at > oldest:
@@ -89,7 +97,7 @@ def _look_back(
     for (at, mirror), (_, exact) in zip(*pairs, strict=True):
         tables = (q.of_cache(cache, settled=True) for cache in (mirror, exact))
         mine, theirs = ({key: value for key, value in table.items() if key[0] != q.CACHE} for table in tables)
-        yield at, q.changes(mine, theirs)
+        yield Look(at, q.changes(mine, theirs), projection.dump(exact))
 
 
 class Watch:
@@ -151,11 +159,12 @@ def _quantities(cache: Cache, entity: Entity) -> Quantities | None:
 
 
 def _fold_both(
-    ledger: Ledger, watch: Watch, start: int, end: int, cluster: str, model: str, config: CacheConfig
+    ledger: Ledger, watch: Watch, begin: Look, end: int, cluster: str, model: str, config: CacheConfig
 ) -> None:
-    """Folds the mirror and the exact cache from `start` to `end` and lets `watch` look after each event."""
+    """Folds the mirror and the exact cache on from `begin` to `end` and lets `watch` look after each event."""
     folds = [cache_projection(name, config) for name in (model, EXACT)]
-    mirror, exact = (ledger.folder.at(fold, cluster, start) for fold in folds)
+    start = begin.position
+    mirror, exact = ledger.folder.at(folds[0], cluster, start), folds[1].load([begin.exact])
     for cache in (mirror, exact):
         cache.touched = Touched()
     for recorded in codec.fold_stream(ledger.store, cluster, start, end, decoders=decoders_of(folds[0])):

@@ -91,14 +91,18 @@ class Folder:
         return self.advance(projection, state, cluster, start, position, progress)
 
     def along(self, projection: Projection[S], cluster: str, positions: Iterable[int]) -> Iterator[tuple[int, S]]:
-        """The state at each of some rising positions, in one pass; each is good until the next is asked for.
-        ValueError when they do not rise."""
+        """The state at each of some rising positions, in one pass; each is good until the next is asked for. Far ahead
+        it goes on from a snapshot, if there is one. ValueError when they do not rise."""
         held: tuple[int, S] | None = None
         for position in positions:
             if held is None:
                 held = self.nearest(projection, cluster, position)
             elif position < held[0]:
                 raise ValueError(f"positions must rise: {position} after {held[0]}")
+            elif position - held[0] > SEGMENT:
+                chain = self.chain(projection, cluster, position)
+                if chain and chain[-1].position - held[0] > SEGMENT:
+                    held = self.load(projection, cluster, position, chain)
             held = position, self.advance(projection, held[1], cluster, held[0], position)
             yield held
 
