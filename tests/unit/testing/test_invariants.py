@@ -1,0 +1,315 @@
+"""Each invariant on histories that break it, with the position where it first was, and on near ones that do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from projections.cache.state import NodeInfo
+from vcledger import codec
+from vcledger.ledger import Ledger
+from vcledger.testing.invariant_rules import wrong_books
+from vcledger.testing.invariants import INVARIANTS, RULES, Verdict, Watcher, check_ledger, first_broken
+from volcano.events import binding, cleanup, observation, recovery, resync, scheduling, volume
+from volcano.events.base import DomainEvent, Recorded, Subject
+from volcano.objects import kinds
+from volcano.objects.resource import new_resource
+
+SECOND = 1_000_000
+RECORDED, INFERRED, RECOMPUTED = 0, 1, 2
+REF = volume.TaskRef(namespace="ns", name="p", uid="u")
+STATIC = (volume.StaticBinding(volume="pv", claim="ns/c"),)
+PROVISION = (volume.Provision(claim="ns/d"),)
+
+
+class History:
+    """Events of one cluster, made one after the other; each a millisecond after the one before."""
+
+    def __init__(self) -> None:
+        self.events: list[Recorded] = []
+        self.now = 0
+
+    def wait(self, seconds: float) -> History:
+        self.now += int(seconds * SECOND)
+        return self
+
+    def add(
+        self,
+        event: DomainEvent,
+        kind: str = "Pod",
+        name: str = "p",
+        uid: str = "u",
+        *,
+        namespace: str = "ns",
+        known: int = RECOMPUTED,
+        cycle: int | None = None,
+    ) -> History:
+        self.now += 1_000
+        where = (len(self.events) + 1, "c", kind, namespace, name, uid, self.now, known)
+        self.events.append(Recorded(*where, False, None, None, cycle, event))
+        return self
+
+    def see(self, obj: dict[str, Any], kind: str = "Pod", change: str = "Added", *, known: int = RECORDED) -> History:
+        meta = obj["metadata"]
+        part = kinds.decode(kind, msgspec.json.encode(obj))
+        event = getattr(observation, f"Object{change}")(object=part)
+        return self.add(event, kind, meta["name"], meta["uid"], namespace=meta.get("namespace", ""), known=known)
+
+    def verdict(self, number: int) -> Verdict:
+        watcher = Watcher()
+        for recorded in self.events:
+            watcher.see(recorded)
+        return next(one for one in watcher.verdicts() if one.invariant.number == number)
+
+
+def pod(uid: str = "u", name: str = "p", node: str = "", phase: str = "Pending", group: str = "", **status: Any) -> Any:
+    meta: dict[str, Any] = {"name": name, "namespace": "ns", "uid": uid}
+    if group:
+        meta["annotations"] = {"scheduling.k8s.io/group-name": group}
+    return {
+        "metadata": meta,
+        "spec": {"schedulerName": "volcano", "nodeName": node},
+        "status": {"phase": phase, **status},
+    }
+
+
+def node(name: str = "n") -> Any:
+    return {"metadata": {"name": name, "uid": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
+
+
+def claim(uid: str, bound_to: str) -> Any:
+    status = {"phase": "Bound" if bound_to else "Pending"}
+    return {
+        "metadata": {"name": uid, "namespace": "ns", "uid": uid},
+        "spec": {"volumeName": bound_to},
+        "status": status,
+    }
+
+
+def pv(uid: str, claimed_by: str) -> Any:
+    spec = {"claimRef": {"uid": claimed_by, "name": claimed_by, "namespace": "ns"}}
+    return {"metadata": {"name": uid, "uid": uid}, "spec": spec, "status": {"phase": "Bound"}}
+
+
+def group(uid: str = "g-1", minimum: int = 2) -> Any:
+    return {"metadata": {"name": "g", "namespace": "ns", "uid": uid}, "spec": {"minMember": minimum}}
+
+
+ASSUMED = volume.VolumesAssumed(node="n", bindings=STATIC, provisions=PROVISION)
+REVERTED = volume.VolumesReverted(reason="x", volumes=("pv",), claims=("ns/c", "ns/d"))
+BOUND = volume.VolumesBound(node="n", bindings=STATIC, provisions=PROVISION)
+BIND = binding.BindRequested(node="n")
+BIND_OK = binding.BindSucceeded(node="n")
+BIND_FAILED = binding.BindFailed(node="n", code=500)
+RESYNC = resync.ResyncQueued(job="", attempt=1, delay_seconds=0, reason="BindFailed")
+PATCHED = binding.PodConditionPatched(type="PodScheduled", status="False", reason="SchedulerError", message="m")
+TICK = observation.Bookmark(resource="pods", resource_version="1")
+
+
+def h() -> History:
+    return History()
+
+
+BROKEN: dict[str, tuple[int, int, History]] = {
+    "confirmed after it was reverted": (2, 3, h().add(ASSUMED).add(REVERTED).add(BOUND)),
+    "reverted twice": (2, 3, h().add(ASSUMED).add(REVERTED).add(REVERTED)),
+    "assumed twice": (2, 2, h().add(ASSUMED).add(ASSUMED)),
+    "confirmed in part": (2, 2, h().add(ASSUMED).add(volume.VolumesBound(node="n", bindings=STATIC))),
+    "outlives its pod": (2, 3, h().see(pod()).add(ASSUMED).see(pod(), change="Deleted").wait(2).add(TICK, "Pod")),
+    "outlives the bind": (2, 2, h().add(ASSUMED).add(BIND_OK).wait(2).add(TICK)),
+    "outlives a failed pod": (2, 2, h().add(ASSUMED).see(pod(phase="Failed"), change="Modified").wait(2).add(TICK)),
+    "a volume of two claims": (
+        3,
+        2,
+        h()
+        .see(claim("a", "pv"), "PersistentVolumeClaim")
+        .see(claim("b", "pv"), "PersistentVolumeClaim")
+        .wait(2)
+        .add(TICK),
+    ),
+    "a claim of two volumes": (
+        3,
+        2,
+        h().see(pv("a", "c"), "PersistentVolume").see(pv("b", "c"), "PersistentVolume").wait(2).add(TICK),
+    ),
+    "assumed for two claims": (
+        3,
+        2,
+        h()
+        .add(ASSUMED)
+        .add(volume.VolumesAssumed(node="n", bindings=(volume.StaticBinding(volume="pv", claim="ns/x"),)), uid="other"),
+    ),
+    "bound twice": (4, 3, h().add(BIND).add(BIND_OK).add(BIND_OK)),
+    "seen on another node": (4, 2, h().see(pod(node="n")).see(pod(node="m"), change="Modified")),
+    "bound to a node that went": (4, 3, h().see(node(), "Node").see(node(), "Node", "Deleted").add(BIND)),
+    "no resync after a failed bind": (5, 2, h().see(pod()).add(BIND_FAILED).wait(2).add(TICK)),
+    "no revert after a failed bind": (5, 2, h().add(ASSUMED).add(BIND_FAILED).add(RESYNC).wait(2).add(TICK)),
+    "no revert after failed volumes": (
+        5,
+        2,
+        h().add(ASSUMED).add(volume.VolumeBindingFailed(node="n", reason="x")).add(RESYNC).wait(2).add(TICK),
+    ),
+    "the condition twice": (5, 5, h().add(BIND).add(BIND_FAILED).add(RESYNC).add(PATCHED).add(PATCHED)),
+    "fewer pods than the list has": (
+        6,
+        2,
+        h().see(pod()).add(observation.ListCompleted(resource="pods", items=2), "Pod", "", "", namespace=""),
+    ),
+    "a job with its group": (7, 2, h().see(group(), "PodGroup").add(cleanup.JobDeleted(job="ns/g"), "PodGroup", "g")),
+    "a job with a task": (7, 2, h().see(pod(group="g")).add(cleanup.JobDeleted(job="ns/g"), "PodGroup", "g")),
+    "half a gang": (
+        8,
+        3,
+        h()
+        .see(group(), "PodGroup")
+        .see(pod(group="g"))
+        .add(scheduling.TaskAllocated(job="ns/g", node="n"), cycle=1)
+        .add(scheduling.CycleEnded(cycle=1), "Scheduler", "", "", namespace="", cycle=1),
+    ),
+    "over with a doubt": (
+        11,
+        2,
+        h()
+        .add(recovery.RecoveryStarted(head=0, in_doubt=(7,)), "Scheduler")
+        .add(recovery.RecoveryCompleted(started=1), "Scheduler"),
+    ),
+    "bound twice after a crash": (
+        11,
+        4,
+        h().add(recovery.RecoveryStarted(head=0), "Scheduler").add(BIND).add(BIND_OK).add(BIND_OK),
+    ),
+    "a condition as it was": (
+        12,
+        2,
+        h()
+        .see(pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "m"}]))
+        .add(PATCHED),
+    ),
+    "written and written again": (12, 2, h().add(PATCHED).add(PATCHED)),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_breach_is_found_where_it_was(name: str) -> None:
+    number, position, history = BROKEN[name]
+    verdict = history.verdict(number)
+    assert (verdict.outcome, verdict.position) == ("broken", position), verdict
+    assert verdict.text
+
+
+HELD: dict[str, tuple[int, History]] = {
+    "confirmed": (2, h().add(ASSUMED).add(BOUND).add(BIND).add(BIND_OK).wait(9).add(TICK)),
+    "reverted, then assumed again": (2, h().add(ASSUMED).add(REVERTED).add(ASSUMED).add(BOUND)),
+    "reverted in two parts": (
+        2,
+        h()
+        .add(ASSUMED)
+        .add(volume.VolumesReverted(reason="x", claims=("ns/d",)))
+        .add(volume.VolumesReverted(reason="x", volumes=("pv",), claims=("ns/c",))),
+    ),
+    "reverted with its pod": (2, h().add(ASSUMED).see(pod(), change="Deleted").add(REVERTED).wait(9).add(TICK)),
+    "a claim handed on": (
+        3,
+        h()
+        .see(claim("a", "pv"), "PersistentVolumeClaim")
+        .see(claim("b", "pv"), "PersistentVolumeClaim")
+        .see(claim("a", "pv"), "PersistentVolumeClaim", "Deleted", known=INFERRED)
+        .wait(2)
+        .add(TICK),
+    ),
+    "a node that came back": (
+        4,
+        h().see(node(), "Node").see(node(), "Node", "Deleted").see(node(), "Node").add(BIND).add(BIND_OK),
+    ),
+    "an audit line of a bind that we know": (4, h().add(BIND).add(BIND_OK).add(BIND_OK, known=INFERRED)),
+    "an answer that was lost": (
+        5,
+        h().see(pod()).add(binding.BindFailed(node="n", code=0, answer_lost=True)).add(BIND_FAILED).add(RESYNC),
+    ),
+    "reverted and queued": (
+        5,
+        h().add(ASSUMED).add(BIND_FAILED).add(REVERTED).add(RESYNC).add(PATCHED).wait(9).add(TICK),
+    ),
+    "a process that died in between": (
+        5,
+        h()
+        .see(pod())
+        .add(BIND_FAILED)
+        .wait(60)
+        .add(recovery.RecoveryStarted(head=2), "Scheduler")
+        .add(RESYNC)
+        .add(recovery.RecoveryCompleted(started=3), "Scheduler"),
+    ),
+    "as many as the list has": (
+        6,
+        h().see(pod()).add(observation.ListCompleted(resource="pods", items=1), "Pod", "", "", namespace=""),
+    ),
+    "a job that is over": (
+        7,
+        h()
+        .see(group(), "PodGroup")
+        .see(group(), "PodGroup", "Deleted")
+        .add(cleanup.JobDeleted(job="ns/g"), "PodGroup", "g")
+        .see(group("g-2"), "PodGroup"),
+    ),
+    "a whole gang": (
+        8,
+        h()
+        .see(group(), "PodGroup")
+        .add(scheduling.TaskAllocated(job="ns/g", node="n"), cycle=1)
+        .add(scheduling.TaskAllocated(job="ns/g", node="n"), name="q", uid="v", cycle=1)
+        .add(scheduling.CycleEnded(cycle=1), "Scheduler", "", "", namespace="", cycle=1),
+    ),
+    "another message": (12, h().add(PATCHED).add(msgspec.structs.replace(PATCHED, message="other"))),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_only_looks_like_a_breach_is_none(name: str) -> None:
+    number, history = HELD[name]
+    assert history.verdict(number).outcome == "held", history.verdict(number)
+
+
+def test_what_a_history_does_not_speak_of_is_not_applicable() -> None:
+    watcher = Watcher()
+    for recorded in h().add(TICK).events:
+        watcher.see(recorded)
+    assert {one.outcome for one in watcher.verdicts()} == {"not applicable"}
+    assert all(one.text for one in watcher.verdicts())
+
+
+def test_books_that_do_not_add_up() -> None:
+    books = NodeInfo("n", kinds.decode("Node", msgspec.json.encode(node())))
+    books.allocatable = books.idle = new_resource({"cpu": "4"}, exact=True)
+    assert wrong_books(books) == []
+    books.used = new_resource({"cpu": "1"}, exact=True)
+    assert len(wrong_books(books)) == 2
+
+
+def test_the_twelve_are_numbered_as_in_the_design() -> None:
+    assert [one.number for one in INVARIANTS] == list(range(1, 13))
+    assert sorted({*RULES, 9, 10}) == list(range(1, 13))
+
+
+def test_a_whole_ledger(ledger: Ledger) -> None:
+    """Two binds of one pod: 4 is broken, the log itself is as it should be; nothing more before that."""
+    where = Subject("Pod", "ns", "p", "u")
+    for number, event in enumerate((BIND, BIND_OK, BIND_OK, PATCHED), start=1):
+        ledger.store.append([codec.domain("c", where, event, number * 1_000)])
+    verdicts = check_ledger(ledger)
+    assert [one.invariant.number for one in verdicts] == list(range(1, 13))
+    broken = first_broken(verdicts)
+    assert broken is not None
+    assert (broken.invariant.name, broken.position) == ("bound-once", 3)
+    assert verdicts[9].outcome == "held"
+    assert [one.invariant.number for one in check_ledger(ledger, position=2) if one.broken] == []
+
+
+def test_an_event_that_cannot_be_here_breaks_the_state(ledger: Ledger) -> None:
+    where = Subject("Pod", "ns", "p", "u")
+    ledger.store.append([codec.domain("c", where, BOUND, 1_000)])
+    verdict = check_ledger(ledger)[8]
+    assert (verdict.outcome, verdict.position) == ("broken", 1)
+    assert "VolumesBound" in verdict.text
