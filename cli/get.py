@@ -1,17 +1,19 @@
-"""`vcledger get nodes|jobs|tasks|queues|volumes`: the cache as tables or data.
+"""`vcledger get KIND`: the cache as tables or data, what waits with its verdict, and what is in the record.
 
-Owns the columns. Called by `cli.main`.
+Owns what was asked for: kinds, names, namespaces. Must not know the columns (`cli.columns`). Called by `cli.main`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from cli import render
+from cli.columns import COLUMNS, Row
 from cli.common import (
+    ALIASES,
     AllNamespacesOption,
     AtOption,
     ClusterOption,
@@ -24,19 +26,52 @@ from cli.common import (
     SchedulerArgsOption,
     cache_config,
     fail,
-    kind_named,
     moment_at,
     moment_text,
     namespace_filter,
     opened,
 )
-from vcledger.quantities import human
 
 if TYPE_CHECKING:
-    from projections.cache import Cache
+    from pathlib import Path
 
-Row: TypeAlias = dict[str, Any]
-Column: TypeAlias = tuple[str, Callable[[Row], str]]
+    from vcledger.gaps import Moment
+    from vcledger.ledger import Ledger
+
+OF_RECORD = {
+    "marker": "markers",
+    "markers": "markers",
+    "gap": "gaps",
+    "gaps": "gaps",
+    "cluster": "clusters",
+    "clusters": "clusters",
+}
+"""What is in the record rather than in the cache."""
+
+PENDING = "pending"
+NAMESPACED = ("jobs", "tasks", PENDING)
+PV_WORDS = ("pv", "persistentvolume", "persistentvolumes")
+TABLES = (Output.table, Output.wide)
+
+
+class Wanted(NamedTuple):
+    """A kind, the word that it was asked for with, and names; no names: all."""
+
+    plural: str
+    word: str
+    names: tuple[str, ...]
+
+
+class Question(NamedTuple):
+    """The options of the command that choose rows."""
+
+    ledger: Ledger
+    cluster: str | None
+    at: str | None
+    model: str
+    scheduler_args: Path | None
+    scope: str | None
+    tables: bool
 
 
 def complete_kind(incomplete: str) -> list[str]:
@@ -54,11 +89,11 @@ def get(
         str,
         typer.Argument(
             metavar="KIND[/NAME]",
-            help="nodes, jobs (pg), tasks (pods), queues or volumes (pv, pvc)",
+            help="nodes, jobs (pg), tasks (pods), queues, volumes (pv, pvc), pending, markers, gaps or clusters",
             autocompletion=complete_kind,
         ),
     ],
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these; or KIND/NAME")] = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
     at: AtOption = None,
@@ -68,240 +103,205 @@ def get(
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """The cache at a moment: nodes with idle, used and allocatable, jobs, tasks, queues, volumes."""
-    word, _, name = kind.partition("/")
-    wanted = [*([name] if name else []), *(names or [])]
-    plural = kind_named(word)
-    with opened(db) as ledger:
-        where = ledger.cluster(cluster)
-        position = moment_at(ledger, at, where).position
-        if at is not None and output in (Output.table, Output.wide):
-            typer.echo(f"at {moment_text(ledger, position, where)}", err=True)
-        rows = rows_of(
-            ledger.cache(position, cluster=where, model=model.value, config=cache_config(scheduler_args)),
-            plural,
-            word.lower(),
-        )
+    """The cache at a moment: nodes with idle, used and allocatable, jobs, tasks, queues, volumes.
+
+    `get pending` lists everything that waits, each with its verdict; `get markers`, `get gaps` and `get clusters` what
+    is in the record.
+    """
+    wanted = asked_for(kind, names or [])
     scope = namespace_filter(namespace, all_namespaces)
-    rows = [row for row in rows if scope is None or row.get("namespace", scope) == scope]
-    if wanted:
-        rows = [row for given in wanted for row in named(rows, given, plural, scope, position)]
-    if not rows and output in (Output.table, Output.wide):
-        inside = f" in {scope} namespace" if scope is not None and plural in ("jobs", "tasks") else ""
-        render.nothing_found(f"No {plural} found{inside} at position {position}.")
+    with opened(db) as ledger:
+        question = Question(ledger, cluster, at, model.value, scheduler_args, scope, output in TABLES)
+        found = [(each, *rows_of(question, each)) for each in wanted]
+    if output not in TABLES:
+        render_data([row for _, rows, _ in found for row in rows], output)
         return
-    show(rows, plural, output, namespaced=scope is None)
+    shown = 0
+    for each, rows, where in found:
+        if not rows:
+            inside = f" in {scope} namespace" if scope is not None and each.plural in NAMESPACED else ""
+            what = "Nothing pending" if each.plural == PENDING else f"No {each.plural} found"
+            render.nothing_found(f"{what}{inside}{where}.")
+            continue
+        if shown:
+            typer.echo()
+        shown += 1
+        show(rows, each.plural, wide=output is Output.wide, namespaced=scope is None)
 
 
-def rows_of(cache: Cache, plural: str, word: str) -> list[Row]:
-    """The rows of a kind; `pv` and `pvc` are the halves of volumes."""
-    from vcledger import views
-
-    if plural != "volumes":
-        rows: list[Row] = getattr(views, plural)(cache)
-        return rows
-    only_claims, only_volumes = word.startswith(("pvc", "persistentvolumec")), word in PV_WORDS
-    return [
-        *([] if only_claims else views.volumes(cache)),
-        *([] if only_volumes else views.claims(cache)),
-    ]
+# --- what was asked for -------------------------------------------------------------------------------------------
 
 
-PV_WORDS = ("pv", "persistentvolume", "persistentvolumes")
+def asked_for(kind: str, names: Sequence[str]) -> list[Wanted]:
+    """The kinds and names of the arguments: `KIND NAME...`, `KIND/NAME...`, also of several kinds, as kubectl has it.
+    A bare name is of the kind that stands first."""
+    first_word, slash, first_name = kind.partition("/")
+    found: dict[str, tuple[str, list[str]]] = {}
+    for word, name in [(first_word, first_name), *(name_of(given, first_word) for given in names)]:
+        plural = listed(word)
+        if slash and not name:
+            fail(f"{kind!r}: a name is missing behind the /")
+        _, wanted = found.setdefault(f"{plural} {word if plural == 'volumes' else ''}", (word, []))
+        wanted += [name] if name else []
+    return [Wanted(listed(word), word.lower(), tuple(dict.fromkeys(wanted))) for word, wanted in found.values()]
 
 
-def named(rows: Sequence[Row], name: str, plural: str, scope: str | None, position: int) -> list[Row]:
-    """The rows of that name: of a job also by the name of the Volcano Job that owns its PodGroup."""
-    found = [row for row in rows if row["name"] == name] or [row for row in rows if name in row.get("owners", ())]
-    if not found:
-        inside = f" in namespace {scope}" if scope is not None and plural in ("jobs", "tasks") else ""
-        hint = "; -A looks in all namespaces" if inside else ""
-        fail(f"{plural.removesuffix('s')} {name!r} not found{inside} at position {position}{hint}")
+def name_of(given: str, first_word: str) -> tuple[str, str]:
+    """(kind, name) of a further argument."""
+    word, slash, name = given.partition("/")
+    return (word, name) if slash else (first_word, given)
+
+
+def listed(word: str) -> str:
+    """The plural of a kind that `get` lists."""
+    lower = word.lower()
+    if lower == PENDING or lower in OF_RECORD:
+        return OF_RECORD.get(lower, PENDING)
+    found = ALIASES.get(lower.partition(".")[0])
+    if found is None:
+        fail(
+            f"unknown kind {word!r}: use nodes, jobs (podgroups, pg), tasks (pods), queues, volumes (pv, pvc), "
+            "pending, markers, gaps or clusters"
+        )
     return found
 
 
-def show(rows: list[Row], plural: str, output: Output, *, namespaced: bool) -> None:
-    """Prints rows in the form that was asked for."""
-    if output is Output.name:
-        for row in rows:
-            typer.echo(f"{row['kind']}/{row['name']}")
-        return
-    if output in (Output.json, Output.yaml):
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def rows_of(question: Question, wanted: Wanted) -> tuple[list[Row], str]:
+    """The rows of a kind that were asked for, and ' at position N' where they are of a moment."""
+    if wanted.plural in set(OF_RECORD.values()):
+        return only_named(of_record(question, wanted.plural), wanted, ""), ""
+    ledger = question.ledger
+    cluster = ledger.cluster(question.cluster)
+    moment = moment_at(ledger, question.at, cluster)
+    if question.at is not None and question.tables:
+        typer.echo(f"at {moment_text(ledger, moment.position, cluster)}", err=True)
+    where = f" at position {moment.position}"
+    read = waiting if wanted.plural == PENDING else of_cache
+    rows, further = read(question, wanted, cluster, moment)
+    if wanted.plural in NAMESPACED and question.scope is not None:
+        hint = f" in namespace {question.scope}{where}; -A looks in all namespaces"
+    else:
+        hint = where
+    return only_named(in_scope(rows, question), wanted, hint, lambda: in_scope(further(), question)), where
+
+
+def in_scope(rows: Sequence[Row], question: Question) -> list[Row]:
+    """The rows of the namespace that was asked for; what has none is always in it."""
+    scope = question.scope
+    return [row for row in rows if scope is None or row.get("namespace", scope) == scope]
+
+
+def nothing_further() -> list[Row]:
+    """No rows beside those that are listed."""
+    return []
+
+
+def of_cache(
+    question: Question, wanted: Wanted, cluster: str, moment: Moment
+) -> tuple[list[Row], Callable[[], list[Row]]]:
+    """The rows of a kind of the cache; and those that only their name brings up."""
+    from vcledger import listing, views
+
+    ledger = question.ledger
+    cache = ledger.cache(
+        moment.position, cluster=cluster, model=question.model, config=cache_config(question.scheduler_args)
+    )
+    if wanted.plural == "jobs":
+        state = listing.State(ledger, cache, cluster, moment.position)
+        return listing.jobs(state), lambda: listing.groupless_jobs(state)
+    if wanted.plural != "volumes":
+        rows: list[Row] = getattr(views, wanted.plural)(cache)
+        return rows, nothing_further
+    only_claims, only_volumes = wanted.word.startswith(("pvc", "persistentvolumec")), wanted.word in PV_WORDS
+    volumes = [] if only_claims else views.volumes(cache)
+    return [*volumes, *([] if only_volumes else views.claims(cache))], nothing_further
+
+
+def waiting(
+    question: Question, wanted: Wanted, cluster: str, moment: Moment
+) -> tuple[list[Row], Callable[[], list[Row]]]:
+    """Everything that waits, with its verdict."""
+    from vcledger import listing
+
+    rows = listing.pending(
+        question.ledger,
+        namespace=question.scope,
+        position=moment.position,
+        cluster=cluster,
+        model=question.model,
+        config=cache_config(question.scheduler_args),
+        asked_at=moment.asked,
+    )
+    return list(rows), nothing_further
+
+
+def of_record(question: Question, plural: str) -> list[Row]:
+    """Markers, gaps or clusters: of all clusters unless one is named."""
+    from vcledger import gaps, listing
+
+    ledger, at = question.ledger, question.at
+    names = [ledger.cluster(question.cluster)] if question.cluster or at else ledger.clusters()
+    if plural == "clusters":
+        if at is not None:
+            fail("the clusters are those of the whole ledger: leave --at out")
+        return [row for row in listing.clusters(ledger) if row["name"] in names]
+    rows: list[Row] = []
+    for name in names:
+        moment = gaps.moment(ledger, at, name) if at is not None else None
+        if plural == "markers":
+            rows += listing.markers(ledger, name, moment.position if moment is not None else None)
+        else:
+            rows += listing.recorded_gaps(ledger, name, moment.time if moment is not None else None)
+    return rows
+
+
+def only_named(
+    rows: list[Row], wanted: Wanted, where: str, further: Callable[[], list[Row]] = nothing_further
+) -> list[Row]:
+    """The rows of the names that were asked for, in their order; misuse when there is none of a name."""
+    return [row for name in wanted.names for row in named(rows, name, wanted, where, further)] if wanted.names else rows
+
+
+def named(rows: list[Row], name: str, wanted: Wanted, where: str, further: Callable[[], list[Row]]) -> list[Row]:
+    """The rows of that name: of a job also by the Volcano Job that it belongs to, of a marker also by label or file."""
+    found = [row for row in rows if row["name"] == name]
+    for key in ("owners", "job", "at", "label"):
+        if not found:
+            found = [row for row in rows if matches(row, key, name, wanted.plural)]
+    if not found:
+        found = [row for row in further() if row["name"] == name]
+    if not found:
+        fail(f"{wanted.plural.removesuffix('s')} {name!r} not found{where}")
+    return found
+
+
+def matches(row: Row, key: str, name: str, plural: str) -> bool:
+    """Whether a row goes by that name under one of its other keys."""
+    if key in ("owners", "job"):
+        return plural == "jobs" and (name in row["owners"] if key == "owners" else row["job"] == name)
+    return plural == "markers" and row[key] == name
+
+
+# --- the way out --------------------------------------------------------------------------------------------------
+
+
+def render_data(rows: list[Row], output: Output) -> None:
+    """Prints rows as data or as names."""
+    if output is not Output.name:
         render.data(rows, output)
         return
-    columns = COLUMNS[plural](rows, output is Output.wide)
+    for row in rows:
+        typer.echo(f"{row['kind']}/{row['name']}")
+
+
+def show(rows: list[Row], plural: str, *, wide: bool, namespaced: bool) -> None:
+    """Prints rows as a table."""
+    columns = COLUMNS[plural](rows, wide)
     if namespaced and any("namespace" in row for row in rows):
         columns = [("NAMESPACE", lambda row: str(row.get("namespace", ""))), *columns]
+    if len({row["cluster"] for row in rows if "cluster" in row}) > 1:
+        columns = [("CLUSTER", lambda row: str(row["cluster"])), *columns]
     render.table([header for header, _ in columns], [[cell(row) for _, cell in columns] for row in rows])
-
-
-# --- columns ------------------------------------------------------------------------------------------------------
-
-
-def field(name: str) -> Callable[[Row], str]:
-    """A cell with one field, '-' when it says nothing."""
-
-    def cell(row: Row) -> str:
-        value = row.get(name)
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        if isinstance(value, list):
-            return ",".join(map(str, value)) or "-"
-        return "-" if value in (None, "") else str(value)
-
-    return cell
-
-
-def amount_text(name: str, amount: float) -> str:
-    """An amount in cores, bytes or units for people."""
-    unit = 1 if name in ("memory", "pods") or name.startswith("attachable-volumes-") else 1000
-    return human(name, amount * unit)
-
-
-def amounts_text(name: str) -> Callable[[Row], str]:
-    """A cell with all amounts of a resource that are not zero, or a map of quantities."""
-
-    def cell(row: Row) -> str:
-        parts = [
-            f"{resource} {amount_text(resource, value) if isinstance(value, int | float) else value}"
-            for resource, value in row[name].items()
-            if value
-        ]
-        return ", ".join(parts) or "-"
-
-    return cell
-
-
-def resources_of(rows: Sequence[Row], field_name: str, *, wide: bool) -> list[str]:
-    """The resources worth a column: cpu and memory, then the scalars that some row has; ephemeral-storage only in the
-    wide form."""
-    seen = dict.fromkeys(name for row in rows for name, amount in row[field_name].items() if amount)
-    scalars = sorted(name for name in seen if name not in ("cpu", "memory"))
-    return ["cpu", "memory", *(name for name in scalars if wide or name != "ephemeral-storage")]
-
-
-def node_columns(rows: Sequence[Row], wide: bool) -> list[Column]:
-    """Nodes: idle, used and allocatable of each resource in one cell."""
-
-    def accounting(resource: str) -> Callable[[Row], str]:
-        return lambda row: "/".join(
-            amount_text(resource, row[part].get(resource, 0)) for part in ("idle", "used", "allocatable")
-        )
-
-    columns: list[Column] = [("NAME", field("name")), ("STATUS", node_status), ("TASKS", field("tasks"))]
-    for resource in resources_of(rows, "allocatable", wide=wide):
-        columns.append((f"{resource.upper()} IDLE/USED/ALLOC", accounting(resource)))
-    if wide:
-        columns += [
-            ("RELEASING", amounts_text("releasing")),
-            ("PIPELINED", amounts_text("pipelined")),
-            ("READY", field("ready")),
-            ("TAINTS", field("taints")),
-            ("POSITION", field("position")),
-        ]
-    return columns
-
-
-def node_status(row: Row) -> str:
-    """The cache's phase, with why it is not Ready, and kubectl's word for a cordoned node."""
-    status = row["phase"] if row["phase"] == "Ready" or not row["reason"] else f"{row['phase']}({row['reason']})"
-    return f"{status},SchedulingDisabled" if row["unschedulable"] else str(status)
-
-
-def job_columns(rows: Sequence[Row], wide: bool) -> list[Column]:
-    """Jobs: phase, how many tasks are ready of how many are needed, and their statuses."""
-    columns: list[Column] = [
-        ("NAME", field("name")),
-        ("QUEUE", field("queue")),
-        ("PHASE", lambda row: row["phase"] if row["pod_group"] else "no PodGroup"),
-        ("READY/MIN", lambda row: f"{row['ready']}/{row['min_available']}"),
-        ("TASKS", lambda row: ", ".join(f"{count} {status}" for status, count in row["tasks"].items()) or "-"),
-        ("ALLOCATED", amounts_text("allocated")),
-    ]
-    if wide:
-        columns += [
-            ("REQUESTED", amounts_text("requested")),
-            ("PRIORITY", field("priority")),
-            ("OWNER", field("owners")),
-            ("POSITION", field("position")),
-        ]
-    return columns
-
-
-def task_columns(rows: Sequence[Row], wide: bool) -> list[Column]:
-    """Tasks: status, node, job, and what each asks for."""
-
-    def asks(resource: str) -> Callable[[Row], str]:
-        return lambda row: amount_text(resource, row["request"].get(resource, 0))
-
-    columns: list[Column] = [
-        ("NAME", field("name")),
-        ("STATUS", field("status")),
-        ("NODE", field("node")),
-        *(
-            (resource.upper(), asks(resource))
-            for resource in resources_of(rows, "request", wide=wide)
-            if resource != "pods"
-        ),
-        ("JOB", field("job")),
-    ]
-    if wide:
-        columns += [
-            ("QUEUE", field("queue")),
-            ("ROLE", field("role")),
-            ("PRIORITY", field("priority")),
-            ("UID", field("uid")),
-            ("POSITION", field("position")),
-        ]
-    return columns
-
-
-def queue_columns(rows: Sequence[Row], wide: bool) -> list[Column]:
-    """Queues: state, weight, limits, and what their jobs have."""
-    columns: list[Column] = [
-        ("NAME", field("name")),
-        ("STATE", field("state")),
-        ("WEIGHT", field("weight")),
-        ("JOBS", field("jobs")),
-        ("TASKS", field("tasks")),
-        ("ALLOCATED", amounts_text("allocated")),
-        ("CAPABILITY", amounts_text("capability")),
-    ]
-    if wide:
-        columns += [
-            ("REQUESTED", amounts_text("requested")),
-            ("DESERVED", amounts_text("deserved")),
-            ("GUARANTEE", amounts_text("guarantee")),
-            ("RECLAIMABLE", field("reclaimable")),
-            ("PARENT", field("parent")),
-            ("PRIORITY", field("priority")),
-            ("POSITION", field("position")),
-        ]
-    return columns
-
-
-def volume_columns(rows: Sequence[Row], wide: bool) -> list[Column]:
-    """Volumes and claims, each with its other half."""
-    columns: list[Column] = [
-        ("NAME", lambda row: f"{row['kind']}/{row['name']}"),
-        ("STATUS", field("phase")),
-        ("CAPACITY", field("capacity")),
-        ("CLASS", field("class")),
-        ("BOUND-TO", field("bound_to")),
-    ]
-    if wide:
-        columns += [
-            ("MODES", field("access_modes")),
-            ("NODES", field("nodes")),
-            ("POSITION", field("position")),
-        ]
-    return columns
-
-
-COLUMNS: dict[str, Callable[[Sequence[Row], bool], list[Column]]] = {
-    "nodes": node_columns,
-    "jobs": job_columns,
-    "tasks": task_columns,
-    "queues": queue_columns,
-    "volumes": volume_columns,
-}

@@ -9,14 +9,16 @@ Amounts are numbers by Kubernetes' resource names: cpu in cores, memory and stor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from projections.cache import Cache, JobInfo, NodeInfo, TaskInfo
+from projections.cache.state import PodRef
 from volcano.objects.core import NodeSelector, PersistentVolume, PersistentVolumeClaim
 from volcano.objects.meta import ResourceMap
 from volcano.objects.resource import ATTACH_PREFIX, PODS, Resource
-from volcano.objects.status import STATUS_WORDS
+from volcano.objects.status import STATUS_WORDS, task_status
 
 Row: TypeAlias = dict[str, Any]
 
@@ -73,7 +75,8 @@ def _taint(key: str, value: str, effect: str) -> str:
 
 
 def jobs(cache: Cache) -> list[Row]:
-    """Every job: a PodGroup with its tasks, or tasks whose PodGroup the cache does not have."""
+    """Every job: a PodGroup with its tasks, or tasks whose PodGroup the cache does not have. `job` is the name of the
+    Volcano Job that it belongs to, '' for none."""
     return [_job(job) for _, job in sorted(cache.jobs.items())]
 
 
@@ -83,6 +86,7 @@ def _job(job: JobInfo) -> Row:
         "kind": "job",
         "namespace": job.namespace or job.uid.partition("/")[0],
         "name": job.name or job.uid.partition("/")[2],
+        "job": _volcano_job(job),
         "owners": [owner.name for owner in (group.metadata.owner_references or ())] if group is not None else [],
         "pod_group": group is not None,
         "phase": group.status.phase if group is not None else "",
@@ -95,6 +99,19 @@ def _job(job: JobInfo) -> Row:
         "requested": amounts(job.total_request),
         "position": job.position,
     }
+
+
+_OF_JOB = re.compile(r"(.+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The name that Volcano's job controller gives a PodGroup: the job's, and its uid."""
+
+
+def _volcano_job(job: JobInfo) -> str:
+    """The Volcano Job of a group: its owner, or, where the group is not there, what its name says."""
+    if job.pod_group is not None:
+        owners = job.pod_group.metadata.owner_references or ()
+        return next((owner.name for owner in owners if owner.kind == "Job"), "")
+    named = _OF_JOB.fullmatch(job.uid.partition("/")[2])
+    return named[1] if named is not None else ""
 
 
 class HeldTask(NamedTuple):
@@ -116,8 +133,30 @@ def all_tasks(cache: Cache) -> Iterator[HeldTask]:
 
 
 def tasks(cache: Cache) -> list[Row]:
-    """Every task."""
-    return [_task(cache, held) for held in all_tasks(cache)]
+    """Every task, and every pod that is in the informer's store only: other schedulers' pods, and those that wait
+    without a group. These have no job, and the status that a task of theirs would have."""
+    rows = [_task(cache, held) for held in all_tasks(cache)]
+    known = {row["uid"] for row in rows}
+    rows += [_pod(ref) for ref in cache.pods.values() if ref.uid not in known]
+    return sorted(rows, key=lambda row: (row["namespace"], row["name"], row["uid"]))
+
+
+def _pod(ref: PodRef) -> Row:
+    return {
+        "kind": "pod",
+        "namespace": ref.namespace,
+        "name": ref.name,
+        "uid": ref.uid,
+        "status": STATUS_WORDS[task_status(ref.phase, ref.deleting, ref.node_name)],
+        "node": ref.node_name,
+        "job": "",
+        "queue": "",
+        "role": "",
+        "priority": 0,
+        "gated": ref.gated,
+        "request": amounts(ref.request),
+        "position": ref.position,
+    }
 
 
 def _task(cache: Cache, held: HeldTask) -> Row:

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.data import recording
 from tests.unit.cli.conftest import Call
+from tests.unit.vcledger import build
+from vcledger.ledger import Ledger
+from vcledger.sources import import_paths
 
 PENDING = "marker:many-pending"
 
@@ -43,7 +47,8 @@ def test_names_choose_rows_in_the_order_given(call: Call, unschedulable: Path) -
 @pytest.mark.parametrize("word", ["tasks", "task", "pods", "pod", "po"])
 def test_tasks_go_by_many_names(call: Call, unschedulable: Path, word: str) -> None:
     rows = json.loads(call("get", word, "-o", "json", "--at", PENDING, db=unschedulable).stdout)
-    assert len(rows) == 38
+    assert len(rows) == 39, "the 38 tasks of Volcano's own dump, and a pod of another scheduler"
+    assert [row["name"] for row in rows if not row["job"]] == ["other-sched"]
     assert {row["status"] for row in rows} == {"Pending", "Running"}
 
 
@@ -111,3 +116,120 @@ def test_state_has_the_shape_of_the_vectors(call: Call, unschedulable: Path) -> 
 def test_state_at_position_zero_is_empty(call: Call, unschedulable: Path) -> None:
     state = json.loads(call("state", "--at", "0", db=unschedulable).stdout)
     assert state["nodes"] == state["jobs"] == {}
+
+
+def test_several_names_and_kinds_as_kubectl_allows(call: Call, unschedulable: Path) -> None:
+    words = ("nodes/gpu-0", "nodes/cpu-1", "queues/small")
+    assert call("get", *words, "-o", "name", db=unschedulable).stdout.split() == [
+        "node/gpu-0",
+        "node/cpu-1",
+        "queue/small",
+    ]
+    first, second = call("get", *words, db=unschedulable).stdout.split("\n\n")
+    assert [row[0] for row in cells(first)] == ["NAME", "gpu-0", "cpu-1"]
+    assert [row[0] for row in cells(second)] == ["NAME", "small"]
+    mixed = json.loads(call("get", *words, "-o", "json", db=unschedulable).stdout)
+    assert [row["kind"] for row in mixed] == ["node", "node", "queue"]
+    assert call("get", "nodes/", db=unschedulable).exit_code == 2
+
+
+def test_pods_without_a_job_are_listed_with_the_same_keys(call: Call, unschedulable: Path) -> None:
+    rows = json.loads(call("get", "tasks", "-o", "json", "--at", PENDING, db=unschedulable).stdout)
+    other = next(row for row in rows if row["name"] == "other-sched")
+    assert (other["job"], other["queue"], other["status"], other["node"]) == ("", "", "Pending", "")
+    assert other["request"]["cpu"] > 0
+    assert {tuple(row) for row in rows} == {tuple(rows[0])}
+    assert [row["name"] for row in rows] == sorted(row["name"] for row in rows)
+
+
+def test_a_bound_pod_without_a_group_is_a_task_too(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "plain.db"
+    with Ledger.open(str(path), create=True) as ledger:
+        plain = build.pod("plain", 3, node_name="n1", phase="Running")
+        del plain["metadata"]["annotations"]
+        plain["spec"]["schedulerName"] = "default-scheduler"
+        waiting = build.pod("waiting", 4)
+        waiting["metadata"]["annotations"] = {}
+        waiting["spec"]["schedulerName"] = "default-scheduler"
+        ledger.store.append([build.seen("ADDED", build.node("n1", 1), 1)])
+        ledger.store.append([build.seen("ADDED", plain, 2), build.seen("ADDED", waiting, 3)])
+    header, *rows = cells(call("get", "pods", "-A", db=path).stdout)
+    found = {row[1]: dict(zip(header, row, strict=True)) for row in rows}
+    assert {name: (row["STATUS"], row["NODE"], row["JOB"]) for name, row in found.items()} == {
+        "plain": ("Running", "n1", "-"),
+        "waiting": ("Pending", "-", "-"),
+    }
+
+
+def test_a_job_without_podgroup_shows_what_is_known(call: Call, unschedulable: Path) -> None:
+    """At the end gang-12x6 is done and its PodGroup deleted; queue-missing never had one."""
+    found = {}
+    for name in ("gang-12x6", "queue-missing", "partial-2of6"):
+        _, row = cells(call("get", f"job/{name}", db=unschedulable).stdout)
+        found[name] = (row[0], row[2])
+    assert found["gang-12x6"][0].startswith("gang-12x6-0b502d83")
+    assert found["gang-12x6"][1] == "Completed (PodGroup gone)"
+    assert found["queue-missing"] == ("queue-missing", "no PodGroup"), "its job has not been looked at: no phase"
+    assert found["partial-2of6"][1] == "Running"
+    gone = json.loads(call("get", "job", "gang-12x6", "-o", "json", db=unschedulable).stdout)[0]
+    assert (gone["pod_group"], gone["pod_group_gone"], gone["job_phase"]) == (False, True, "Completed")
+    missing = call("get", "jobs/no-such-job", db=unschedulable)
+    assert missing.exit_code == 2
+    assert "not found in namespace default" in missing.stderr
+
+
+def test_pending_is_everything_that_waits_with_its_verdict(call: Call, unschedulable: Path) -> None:
+    rows = json.loads(call("get", "pending", "--at", PENDING, "-o", "json", db=unschedulable).stdout)
+    verdicts = {(row["kind"], row["name"]): row["verdict"] for row in rows}
+    tasks = json.loads(call("get", "tasks", "--at", PENDING, "-o", "json", db=unschedulable).stdout)
+    assert {name for kind, name in verdicts if kind == "pod"} == {
+        row["name"] for row in tasks if row["status"] == "Pending"
+    }
+    assert verdicts["pod", "gated"] == "gated"
+    assert verdicts["pod", "no-toleration-w-0"] == "no-node-fits"
+    assert verdicts["pod", "gang-12x6-w-1"] == "gang-short"
+    assert verdicts["job", "queue-cap"] == "queue-over-capability"
+    assert verdicts["job", "queue-missing"] == "queue-missing"
+    for row in rows[:3]:
+        told = json.loads(call("why", row["name"], "--at", PENDING, "-o", "json", db=unschedulable).stdout)
+        assert (row["verdict"], row["since"], row["summary"]) == (told["verdict"], told["since"], told["summary"])
+    header, *lines = cells(call("get", "pending", "-A", "--at", PENDING, db=unschedulable).stdout)
+    assert header == ["NAMESPACE", "NAME", "SINCE", "VERDICT", "SUMMARY"]
+    assert len(lines) == len(rows)
+    nothing = call("get", "pending", "-n", "elsewhere", db=unschedulable)
+    assert "Nothing pending in elsewhere namespace at position" in nothing.stderr
+
+
+def test_markers_can_be_copied_into_at(call: Call, unschedulable: Path) -> None:
+    header, *rows = cells(call("get", "markers", db=unschedulable).stdout)
+    assert header == ["AT", "TIME", "POSITION", "LABEL"]
+    assert rows[0][3] == "many-pending"
+    for at, _, position, _ in rows:
+        done = call("get", "nodes", "--at", at, db=unschedulable)
+        assert f"at position {position} " in done.stderr
+    until = call("get", "markers", "--at", PENDING, "-o", "name", db=unschedulable).stdout.split()
+    assert len(until) == 1
+    assert call("get", "marker/many-pending", "-o", "name", db=unschedulable).stdout.split() == until
+
+
+def test_gaps_and_clusters_of_the_whole_ledger_or_of_one(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "two.db"
+    with Ledger.open(str(path), create=True) as ledger:
+        import_paths(ledger, [recording("07") / "watch.jsonl.zst"], cluster="lab")
+        ledger.store.append(build.life("small"))
+    gaps = json.loads(call("get", "gaps", "-o", "json", db=path).stdout)
+    pods = next(gap for gap in gaps if gap["of"] == "Pod" and gap["from"] == "2026-11-29T13:51:39.842421Z")
+    assert (pods["to"], pods["reason"]) == ("2026-11-29T13:51:59.482341Z", "the recorder was stopped")
+    assert (pods["added"], pods["modified"], pods["deleted"]) == (2, 1, 9)
+    assert call("get", "gaps", "--cluster", "small", db=path).stderr == "No gaps found.\n"
+    inside = call("get", "gaps", "--cluster", "lab", "--at", "2026-11-29T13:51:50Z", "-o", "json", db=path).stdout
+    assert {gap["of"] for gap in json.loads(inside)} <= {gap["of"] for gap in gaps}
+    assert "Pod" in inside
+    rows = {row["name"]: row for row in json.loads(call("get", "clusters", "-o", "json", db=path).stdout)}
+    assert list(rows) == ["lab", "small"]
+    assert rows["small"]["first"] == "2026-03-01T03:00:01Z"
+    assert rows["small"]["last_position"] - rows["small"]["first_position"] == 8
+    markers = cells(call("get", "markers", db=path).stdout)
+    assert markers[0][0] == "CLUSTER"
+    assert {row[0] for row in markers[1:]} == {"lab", "small"}
+    assert call("get", "clusters", "--at", "3", db=path).exit_code == 2
