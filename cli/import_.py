@@ -10,21 +10,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli import render
 from cli.common import CHECK_FAILED, DbOption, fail, opened
 from vcledger.at import format_time
-from vcledger.sources import (
-    ImportOptions,
-    ImportReport,
-    NothingToImport,
-    StorageOptions,
-    import_paths,
-    refuse_missing,
-)
 from vcledger.sources.framing import DEFAULT_LIMIT
+
+if TYPE_CHECKING:
+    from vcledger.sources import ImportReport
 
 SHOWN = 10
 """Broken lines and unknown files that are named before "… and N more"."""
@@ -46,6 +42,9 @@ def import_(
         str, typer.Option("--cluster", metavar="NAME", help="The cluster that the files are of")
     ] = "default",
     output: Annotated[str, typer.Option("-o", "--output", metavar="FORM", help="text or json")] = "text",
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Also say in full what these sources cannot prove")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="End with 1 when any piece of the input was broken")] = False,
     broken: Annotated[
         Path | None, typer.Option("--broken", metavar="FILE", help="Write broken input here, as JSON lines")
@@ -70,6 +69,8 @@ def import_(
     given together are merged by time. Values of environment variables, managedFields and the last-applied annotation
     are left out unless asked for. Broken input is counted and named, and what stands beside it is imported.
     """
+    from vcledger.sources import ImportOptions, NothingToImport, StorageOptions, import_paths, refuse_missing
+
     if output not in ("text", "json"):
         fail(f"-o {output}: import answers as text or json")
     options = ImportOptions(
@@ -86,12 +87,12 @@ def import_(
     if output == "json":
         typer.echo(as_json(report))
     else:
-        for line in lines(report):
+        for line in lines(report, verbose=verbose):
             typer.echo(line)
     if report.nothing_read and report.broken_count:
         raise NothingToImport(f"nothing in the input could be read: {report.broken[0]}")
     if strict and report.broken_count:
-        fail(f"{report.broken_count} broken pieces (--strict)", CHECK_FAILED)
+        fail(f"{render.plural(report.broken_count, 'broken piece')} (--strict)", CHECK_FAILED)
 
 
 def size_of(text: str) -> int:
@@ -137,8 +138,10 @@ def bytes_in(path: Path) -> int:
 # --- the report ---------------------------------------------------------------------------------------------------
 
 
-def lines(report: ImportReport) -> Iterator[str]:
-    """The report for people."""
+def lines(report: ImportReport, *, verbose: bool = False) -> Iterator[str]:
+    """The report for people. What was missed stands right below the sum."""
+    from vcledger.sources.prove import in_short
+
     for file in report.files:
         if file.read or file.broken:
             broken = f", {file.broken:,} broken" if file.broken else ""
@@ -150,18 +153,18 @@ def lines(report: ImportReport) -> Iterator[str]:
         f"cluster {report.cluster}: {report.read:,} read, {report.stored:,} events stored{late}, "
         f"{report.already:,} already there, {report.broken_count:,} broken, {sum(report.ignored.values()):,} left out"
     )
+    yield from gap_lines(report)
     for reason, count in report.ignored.most_common():
         yield f"  left out: {count:,} x {reason}"
     for piece in report.broken[:SHOWN]:
         yield f"  broken: {piece}"
     if report.broken_count > SHOWN:
         yield f"  … and {report.broken_count - SHOWN:,} more broken (--broken FILE gets them all)"
-    yield from gap_lines(report)
     for note in report.notes:
         yield f"  note: {note}"
     if report.snapshots:
-        yield f"  {report.snapshots} snapshots made"
-    for sentence in report.cannot_prove:
+        yield f"  {render.plural(report.snapshots, 'snapshot')} made"
+    for sentence in report.cannot_prove if verbose else in_short([file.format for file in report.files if file.read]):
         yield f"  cannot prove: {sentence}"
 
 
@@ -175,13 +178,14 @@ def gap_lines(report: ImportReport) -> Iterator[str]:
             f"after it found {gap.added} new, {gap.modified} changed, {gap.deleted} gone"
         )
     if len(telling) < len(report.gaps):
-        yield f"  {len(report.gaps) - len(telling)} more gaps, after which nothing had changed"
+        more = render.plural(len(report.gaps) - len(telling), "more gap" if telling else "gap")
+        yield f"  {more}, after which nothing had changed"
 
 
 def some(names: list[str]) -> str:
     """The first few names, and how many more."""
     more = f" … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{len(names)} files: " + ", ".join(names[:SHOWN]) + more
+    return f"{render.plural(len(names), 'file')}: " + ", ".join(names[:SHOWN]) + more
 
 
 def as_json(report: ImportReport) -> str:

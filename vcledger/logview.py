@@ -314,11 +314,15 @@ def _spoken(event: Event) -> str:
 
 def _fields(value: Mapping[str, Any]) -> str:
     """An event's own fields, those that say something."""
-    return ", ".join(
-        f"{name}={part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)}"
-        for name, part in value.items()
-        if part not in (None, "", [], {}, False)
-    )
+    told = {name: part for name, part in value.items() if part not in (None, "", [], {}, False)}
+    return ", ".join(f"{name}={_value(name, part)}" for name, part in told.items())
+
+
+def _value(name: str, value: Any) -> str:
+    """A field's value for people; a `_time` is in microseconds (docs/events.md)."""
+    if name.endswith("_time") and isinstance(value, int):
+        return format_time(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def shortened(text: str) -> str:

@@ -1,6 +1,6 @@
-"""What each format cannot prove, in words for the report.
+"""What each format cannot prove, in words for the report: whole sentences, and a few words for a terminal.
 
-Owns these sentences. Must not know how a format is read. Called by `vcledger.sources.pipeline`.
+Owns these words. Must not know how a format is read. Called by `vcledger.sources.pipeline`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,22 @@ CANNOT: dict[Format, tuple[str, ...]] = {
         "not yet written ones",
     ),
 }
+
+
+IN_SHORT: dict[Format, str] = {
+    Format.recording: "what the scheduler assumed, and binds that failed",
+    Format.watch: "when a line was received, what the scheduler assumed, and binds that failed",
+    Format.objects: "what happened between lists, and that what is missing was deleted",
+    Format.yaml: "what happened between lists, and that what is missing was deleted",
+    Format.audit: "changes logged without a body, and when a watcher learned of any",
+    Format.dump: "queues, volumes, priority classes, nodes that are not Ready, and reasons",
+}
+"""The gist of the sentences, for a report that people read each time; docs/importing.md has them too."""
+
+
+def in_short(formats: list[str]) -> list[str]:
+    """`format: what it cannot prove` in a few words, for the names of formats, each once, in a fixed order."""
+    return [f"{format_}: {words}" for format_, words in IN_SHORT.items() if format_ in formats]
 
 
 def cannot_prove(formats: list[Format]) -> list[str]:

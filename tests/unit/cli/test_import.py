@@ -11,11 +11,13 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from cli.import_ import lines
 from cli.main import app
 from tests.data import recording
 from tests.unit.cli.conftest import Call
 from tests.unit.sources.given import pod, watch_line, written
 from vcledger.ledger import Ledger
+from vcledger.sources.report import Gap, ImportReport
 
 
 def test_the_report_of_a_whole_folder(call: Call, tmp_path: Path) -> None:
@@ -28,7 +30,14 @@ def test_the_report_of_a_whole_folder(call: Call, tmp_path: Path) -> None:
     assert "cluster lab: " in text and " 0 broken, " in text and "already there" in text
     assert "gap: Pod, 2026-11-29T13:51:39.842421Z to 2026-11-29T13:51:59.482341Z (the recorder was stopped)" in text
     assert "found 2 new, 1 changed, 9 gone" in text
-    assert "cannot prove: Volcano cache dump" in text and "cannot prove: audit log" in text
+    proofs = [line for line in text.splitlines() if line.startswith("  cannot prove: ")]
+    assert [line.split(": ")[1] for line in proofs] == ["recording", "audit log", "Volcano cache dump"]
+    assert max(map(len, proofs)) <= 120
+    assert text.index("  gap: ") < text.index("  left out: ") < text.index("  cannot prove: ")
+    sentences = json.loads(call("import", str(recording("07")), "-o", "json", db=tmp_path / "y.db").stdout)
+    verbose = call("import", str(recording("07")), "--verbose", db=tmp_path / "y.db").stdout
+    for sentence in sentences["cannot_prove"]:
+        assert f"  cannot prove: {sentence}\n" in verbose
     assert "left out: 161 x audit line at level Metadata without a response body" in text
     again = call("import", str(recording("07")), "--cluster", "lab", db=tmp_path / "x.db")
     assert " 0 events stored, " in again.stdout
@@ -50,7 +59,7 @@ def test_broken_lines_end_with_0_and_with_1_under_strict(call: Call, tmp_path: P
     done = call("import", path, db=tmp_path / "a.db")
     assert done.exit_code == 0 and f"broken: {path}:2: " in done.stdout
     strict = call("import", path, "--strict", db=tmp_path / "a.db")
-    assert strict.exit_code == 1 and strict.stderr == "error: 1 broken pieces (--strict)\n"
+    assert strict.exit_code == 1 and strict.stderr == "error: 1 broken piece (--strict)\n"
 
 
 def test_what_ends_with_2(call: Call, tmp_path: Path) -> None:
@@ -97,3 +106,14 @@ def test_in_a_process_of_its_own_with_a_pipe(tmp_path: Path) -> None:
     done = subprocess.run(command, input=data, capture_output=True, check=True, env=os.environ | {"COLUMNS": "200"})
     assert done.stderr == b""
     assert b"snapshots made" in done.stdout and b"stdin: audit log" in done.stdout
+
+
+def test_one_of_a_thing_is_said_as_one() -> None:
+    gap = Gap("Node", 0, 1_000_000, added=0, modified=0, deleted=0, reason="stopped")
+    report = ImportReport(cluster="c", snapshots=1, unknown_files=["a.txt"], gaps=[gap])
+    text = "\n".join(lines(report))
+    assert "1 snapshot made" in text
+    assert "of no known form: 1 file: a.txt" in text
+    assert "  1 gap, after which nothing had changed" in text
+    report.snapshots, report.unknown_files = 2, ["a.txt", "b.txt"]
+    assert "2 snapshots made" in "\n".join(lines(report)) and "2 files: a.txt, b.txt" in "\n".join(lines(report))

@@ -141,3 +141,11 @@ def test_only_forms_that_work_are_offered(call: Call, two: Path, command: str, f
     refused = call(command, *(["dump.json"] if command == "compare" else []), "-o", "name", db=two)
     assert refused.exit_code == 2
     assert f"'name' is not one of {forms}" in refused.stderr
+
+
+def test_log_tells_the_times_of_a_gap_as_times(call: Call, two: Path) -> None:
+    line = call("log", "--cluster", "c", "--type", "GapRecorded", db=two).stdout
+    assert f"from_time={time(9)}, to_time={time(30)}" in line
+    assert str(build.START)[:6] not in line
+    told = json.loads(call("log", "--cluster", "c", "--type", "GapRecorded", "-o", "json", db=two).stdout)
+    assert told["event"]["from_time"] == build.START + 9 * MICROS
