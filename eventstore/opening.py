@@ -17,7 +17,6 @@ from sqlalchemy.exc import ArgumentError
 
 from eventstore import schema
 from eventstore.backend import Backend, translated
-from eventstore.postgres import PostgresBackend
 from eventstore.sqlite import SQLiteBackend
 from eventstore.types import EventStoreError, LedgerMissing, LedgerNewer, LedgerOutdated, LedgerUnwritable, NotALedger
 
@@ -57,6 +56,13 @@ def _open_sqlite(path: Path, create: bool, read_only: bool, upgrade: bool, busy_
         if not there or path.stat().st_size == 0:
             _prepare_file(backend)
         bring_up(backend, create=create and not read_only, upgrade=upgrade and not read_only)
+    except LedgerMissing as error:
+        backend.close()
+        if there:
+            raise
+        raise LedgerUnwritable(
+            f"no ledger can be made at {path}: the folder cannot be written; give another place with --db"
+        ) from error
     except BaseException:
         backend.close()
         raise
@@ -64,6 +70,8 @@ def _open_sqlite(path: Path, create: bool, read_only: bool, upgrade: bool, busy_
 
 
 def _open_postgres(url: URL, create: bool, read_only: bool, upgrade: bool, busy_timeout_seconds: float) -> Backend:
+    from eventstore.postgres import PostgresBackend
+
     backend = PostgresBackend(url, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only)
     try:
         bring_up(backend, create=create and not read_only, upgrade=upgrade and not read_only)

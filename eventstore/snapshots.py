@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import zstandard
-from sqlalchemy import Connection, Row, func, insert, select
+from sqlalchemy import Connection, Row, delete, func, insert, select
 
 from eventstore import schema
 from eventstore.backend import Backend, chunks, translated
@@ -31,7 +31,7 @@ class Snapshots:
         self._backend = backend
         self._clock = clock
 
-    def save(self, snapshot: Snapshot) -> None:
+    def save(self, snapshot: Snapshot, replace: bool) -> None:
         t = schema.snapshots.c
         check_text(snapshot.projection, "projection")
         check_text(snapshot.cluster, "cluster")
@@ -39,7 +39,10 @@ class Snapshots:
         with translated(self._backend), self._backend.writing() as connection:
             there = select(t.position).where(*_same(snapshot.projection, snapshot.version, snapshot.cluster))
             if connection.execute(there.where(t.position == snapshot.position)).first() is not None:
-                return
+                if not replace:
+                    return
+                same = _same(snapshot.projection, snapshot.version, snapshot.cluster)
+                connection.execute(delete(schema.snapshots).where(*same, t.position == snapshot.position))
             if snapshot.base is not None:
                 based = there.where(t.position == snapshot.base)
                 if snapshot.base >= snapshot.position or connection.execute(based).first() is None:

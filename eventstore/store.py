@@ -234,10 +234,10 @@ class EventStore:
         """Counts and sizes."""
         return stats(self.backend)
 
-    def save_snapshot(self, snapshot: Snapshot) -> None:
-        """Saves a projection's state. One that is there already stays as it is. SnapshotMissing when its base is not
-        there."""
-        self._snapshots.save(snapshot)
+    def save_snapshot(self, snapshot: Snapshot, *, replace: bool = False) -> None:
+        """Saves a projection's state. One that is there already stays as it is, unless `replace` says that it is no
+        good. SnapshotMissing when its base is not there."""
+        self._snapshots.save(snapshot, replace)
 
     def load_snapshots(self, projection: str, version: int, cluster: str, at: int) -> list[Snapshot]:
         """The chain, whole one first, that ends in the newest snapshot at or before a position; [] when this version of

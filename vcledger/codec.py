@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from eventstore import EventStore
-from eventstore.types import RECOMPUTED, RECORDED, NewEvent, StoredEvent, StreamId
+from eventstore.types import KEYED, RECOMPUTED, RECORDED, NewEvent, StoredEvent, StreamId
 from vcledger.errors import UndecodableEvent, UnusableObject
 from volcano.events import catalog
 from volcano.events.base import DomainEvent, Recorded, Subject, Unreadable
 from volcano.events.catalog import BadPayload, UnknownKind, VocabularyError
 from volcano.objects import kinds
 from volcano.objects.meta import Part
+
+if TYPE_CHECKING:
+    from eventstore import EventStore
 
 OBSERVATION_TYPES: dict[str, str] = {"ADDED": "ObjectAdded", "MODIFIED": "ObjectModified", "DELETED": "ObjectDeleted"}
 """A watch line's type to the event's."""
@@ -34,7 +36,8 @@ OBJECT_TYPES: tuple[str, ...] = tuple(OBSERVATION_TYPES.values())
 FOLD_BATCH = 500
 """Rows that a fold reads at once: enough to make a query worth it, few enough to stay in the processor's cache."""
 
-_RESOURCE_VERSION_MAX = 2**62
+OPAQUE = KEYED >> 1
+"""From here up to KEYED lie the numbers of versions that are no numbers; real API servers count up from 1."""
 
 
 class _Reference(msgspec.Struct, gc=False):
@@ -58,14 +61,14 @@ _identity = msgspec.json.Decoder(_Identity)
 
 
 def resource_version_key(text: str | None) -> int | None:
-    """The number under which the log recognises an observation again. Decimal versions are themselves; any other text
-    (the API calls them opaque) becomes a negative number made from its SHA-256, equal for equal text; None for none.
-    It is never used to order anything."""
+    """The number under which the log recognises an observation again. Decimal versions below OPAQUE are themselves; any
+    other text (the API calls them opaque) becomes a number in [OPAQUE, KEYED) made from its SHA-256, equal for equal
+    text; None for none. It is never used to order anything."""
     if not text:
         return None
-    if text.isascii() and text.isdigit() and (value := int(text)) < _RESOURCE_VERSION_MAX and str(value) == text:
+    if len(text) < 20 and text.isascii() and text.isdigit() and (value := int(text)) < OPAQUE and str(value) == text:
         return value
-    return -1 - int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:7], "big")
+    return OPAQUE | int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big") >> 4
 
 
 def observation(

@@ -52,20 +52,37 @@ class Folder:
     def nearest(self, projection: Projection[S], cluster: str, position: int) -> tuple[int, S]:
         """The state that the snapshots at or before `position` give, and where it stands; (0, initial) without any.
         HistoryPruned when it would rest on events that are no longer there."""
-        return self.load(projection, cluster, position, self.chain(projection, cluster, position))
+        chain, state = self.loaded(projection, cluster, position)
+        return (chain[-1].position if chain else 0), state
 
-    def load(self, projection: Projection[S], cluster: str, position: int, chain: Sequence[Snapshot]) -> tuple[int, S]:
-        """The same from a chain that the caller has read."""
+    def loaded(self, projection: Projection[S], cluster: str, position: int) -> tuple[list[Snapshot], S]:
+        """The newest chain at or before `position` that can be read, and its state. A snapshot that cannot, such as one
+        of another layout, is as good as not there: an earlier one, or the record itself, says the same (`verify` names
+        it)."""
+        at = position
+        while True:
+            chain = self.chain(projection, cluster, at)
+            self._refuse_pruned(projection, cluster, position, chain)
+            if not chain:
+                return chain, projection.initial()
+            try:
+                return chain, self.load(projection, chain)
+            except ValueError:
+                at = chain[-1].position - 1
+
+    def load(self, projection: Projection[S], chain: Sequence[Snapshot]) -> S:
+        """The state that a chain says. ValueError when it cannot be read."""
+        with collector_paused():
+            return projection.load([snapshot.payload for snapshot in chain])
+
+    def _refuse_pruned(self, projection: Projection[S], cluster: str, position: int, chain: Sequence[Snapshot]) -> None:
+        """HistoryPruned when events between the chain (without one: the beginning) and `position` were dropped."""
         reached, first = (chain[-1].position if chain else 0), self.store.first()
         if reached < first - 1 and (chain or self._older(cluster, first)):
             raise HistoryPruned(
                 f"no snapshot of {projection.name} stands between {first - 1} and {position}, and the events before "
                 f"{first} were pruned: ask for a later position, or for a model that has one"
             )
-        if not chain:
-            return 0, projection.initial()
-        with collector_paused():
-            return reached, projection.load([snapshot.payload for snapshot in chain])
 
     def _older(self, cluster: str, first: int) -> bool:
         """Whether the cluster was already there when the events before `first` were pruned."""
@@ -102,7 +119,7 @@ class Folder:
             elif position - held[0] > SEGMENT:
                 chain = self.chain(projection, cluster, position)
                 if chain and chain[-1].position - held[0] > SEGMENT:
-                    held = self.load(projection, cluster, position, chain)
+                    held = self.nearest(projection, cluster, position)
             held = position, self.advance(projection, held[1], cluster, held[0], position)
             yield held
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from projections.cache import Cache, JobInfo, NodeInfo, state_json
-from projections.cache.json import job_json, job_task_json, node_json, node_task_json
+if TYPE_CHECKING:
+    from projections.cache import Cache, JobInfo, NodeInfo
 
 Value: TypeAlias = str | float | bool | None
 Quantities: TypeAlias = dict[str, Value]
@@ -75,6 +75,8 @@ def of_cache(cache: Cache, *, settled: bool = False) -> Table:
     `settled`: what the scheduler's next snapshot makes of it. It writes each job's priority back (fact 20), and leaves
     jobs without PodGroup out (fact 19): what such a job still has of an old PodGroup is not told, nor a job without
     tasks, which only waits to be cleaned up (fact 18)."""
+    from projections.cache import state_json
+
     table = of_state(state_json(cache))
     if settled:
         for key, job in cache.jobs.items():
@@ -118,11 +120,15 @@ def priority_quantity(cache: Cache, job: JobInfo) -> Quantities:
 
 def of_node(node: NodeInfo) -> Quantities:
     """The quantities of one node."""
+    from projections.cache.json import node_json
+
     return _node(node_json(node))
 
 
 def of_job(cache: Cache, job: JobInfo) -> Quantities | None:
     """The quantities of one job, settled; None of one that only waits to be cleaned up."""
+    from projections.cache.json import job_json
+
     return None if job.terminated else _settled(cache, job, _job(job_json(job)))
 
 
@@ -134,6 +140,8 @@ def _settled(cache: Cache, job: JobInfo, quantities: Quantities) -> Quantities:
 
 def of_task(cache: Cache, uid: str, name: str) -> Quantities | None:
     """The quantities of one task, 'ns/name' with this UID: as its job has it, else as a node does; None without any."""
+    from projections.cache.json import job_task_json, node_task_json
+
     ref = cache.pods.get(name)
     near = [cache.jobs[ref.job]] if ref is not None and ref.job in cache.jobs else []
     for job in (*near, *cache.jobs.values()):

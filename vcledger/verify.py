@@ -105,7 +105,7 @@ def _against_rebuild(
         try:
             state = folder.advance(projection, state, cluster, at, info.position)
             at, rebuilt = info.position, projection.digest(state)
-            digest = projection.digest(folder.nearest(projection, cluster, info.position)[1])
+            digest = projection.digest(folder.load(projection, folder.chain(projection, cluster, info.position)))
             problem = "" if digest == rebuilt else "the snapshot is not what the events give"
         except ValueError as error:
             problem = str(error)

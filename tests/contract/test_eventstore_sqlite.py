@@ -120,6 +120,12 @@ class TestReadOnly:
                 writer.append([observation(revision=2)])
                 assert [event.position for event in reader.read()] == [1, 2]
 
+    def test_where_no_file_can_be_made(self) -> None:
+        with pytest.raises(LedgerUnwritable, match="no ledger can be made at") as caught:
+            open_store("/proc/ledger.db", create=True)
+        assert "import" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
     def test_in_a_folder_that_cannot_be_written(self) -> None:
         # Rights do not hold root back, so another process gives its rights up first.
         script = """

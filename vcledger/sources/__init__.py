@@ -5,11 +5,17 @@ users' programs:
 
     with Ledger.open("vcledger.db", create=True) as ledger:
         report = import_paths(ledger, ["watch.jsonl", "audit.log"], cluster="prod")
+
+What it takes to import is loaded on first use: most commands import nothing.
 """
 
-from vcledger.sources.pipeline import ImportOptions, NoSuchInput, NothingToImport, import_paths, refuse_missing
-from vcledger.sources.redact import StorageOptions
-from vcledger.sources.report import Broken, FileReport, Gap, ImportReport
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vcledger.sources.pipeline import ImportOptions, NoSuchInput, NothingToImport, import_paths, refuse_missing
+    from vcledger.sources.redact import StorageOptions
+    from vcledger.sources.report import Broken, FileReport, Gap, ImportReport
 
 __all__ = [
     "Broken",
@@ -23,3 +29,15 @@ __all__ = [
     "import_paths",
     "refuse_missing",
 ]
+
+_HOME = {
+    **dict.fromkeys(("ImportOptions", "NoSuchInput", "NothingToImport", "import_paths", "refuse_missing"), "pipeline"),
+    "StorageOptions": "redact",
+    **dict.fromkeys(("Broken", "FileReport", "Gap", "ImportReport"), "report"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -196,8 +196,11 @@ class AuditLog:
         answered = max(came_in, time_of(audit.stage_timestamp, "stageTimestamp"))
         user = audit.user.username if audit.user else ""
         asked = BindRequested(node=node, audit_id=audit.audit_id, user=user, user_agent=audit.user_agent)
-        yield self._keyed(stream, asked, came_in, audit)
-        yield self._keyed(stream, outcome(audit, node), answered, audit)
+        request = self._keyed(stream, asked, came_in, audit)
+        answer = self._keyed(stream, outcome(audit, node), answered, audit)
+        yield request
+        # By the request's key, as it stands nowhere yet: see `vcledger.sources.causes`.
+        yield answer._replace(causation=-(request.resource_version or 0))
 
     def _keyed(self, stream: StreamId, event: DomainEvent, time: int, audit: _Audit) -> NewEvent:
         word = "asked" if isinstance(event, BindRequested) else "answered"

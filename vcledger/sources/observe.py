@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from eventstore.types import RECORDED, NewEvent, StreamId
+from eventstore.types import KEYED, RECORDED, NewEvent, StreamId
+from vcledger.codec import resource_version_key
 from vcledger.sources.redact import DECODERS, Cleaner, StorageOptions
 from vcledger.sources.times import micros_or_none
 from volcano.objects import kinds, quantity
@@ -36,27 +37,13 @@ class Unwanted(ValueError):
     """The input is whole, but nothing for the ledger: counted under this reason."""
 
 
-KEY_MIN = 2**61
-"""Where the keys of `hash_key` begin: above every resourceVersion of a real API server, which count up from 1."""
-
-
 def hash_key(*parts: bytes | str) -> int:
-    """A number in [2**61, 2**62) by which the log recognises an event again that has no resourceVersion."""
+    """A number in [KEYED, 2 KEYED) by which the log recognises an event again that has no resourceVersion."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part)
         digest.update(b"\0")
-    return KEY_MIN | (int.from_bytes(digest.digest()[:8], "big") >> 3)
-
-
-def version_key(text: str) -> int:
-    """The number of a resourceVersion in the log: its own, or one made from a version that is none (the API calls them
-    opaque), which is then never equal to another's. Nothing orders by it."""
-    try:
-        value = int(text)
-    except ValueError:
-        return hash_key("resourceVersion", text)
-    return value if 0 <= value < KEY_MIN and str(value) == text else hash_key("resourceVersion", text)
+    return KEYED | (int.from_bytes(digest.digest()[:8], "big") >> 3)
 
 
 # --- quantities ---------------------------------------------------------------------------------------------------
@@ -242,7 +229,7 @@ class Observer:
             self.clean(kind, part, data),
             1,
             known,
-            version_key(version),
+            resource_version_key(version),
             change == "DELETED",
             False,
             about_of(part) if kind.name == "Event" else "",

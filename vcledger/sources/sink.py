@@ -18,11 +18,12 @@ from types import TracebackType
 import msgspec
 
 from eventstore import EventStore
-from eventstore.types import INFERRED, RECORDED, AppendResult, NewEvent, StoredEvent, StreamHead, StreamId
-from vcledger.codec import OBJECT_TYPES
+from eventstore.types import INFERRED, KEYED, RECORDED, AppendResult, NewEvent, StoredEvent, StreamId
+from vcledger.codec import OBJECT_TYPES, OPAQUE
+from vcledger.sources.causes import CAUSES, Causes
 from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Vanished
 from vcledger.sources.lists import CHANGED, Known, LastSeen, Outage, Relist, Watches
-from vcledger.sources.observe import KEY_MIN, hash_key
+from vcledger.sources.observe import hash_key
 from vcledger.sources.report import Gap, ImportReport
 from vcledger.sources.shape import said
 from volcano.events.observation import GapRecorded, ListCompleted, WatchFailed
@@ -49,7 +50,7 @@ _versioned = msgspec.json.Decoder(_Versioned)
 def last_seen(event: NewEvent | StoredEvent) -> LastSeen:
     """An event of a watch as a sign of life."""
     key = event.resource_version
-    if key is not None and key < KEY_MIN and event.type in OBJECT_TYPES:
+    if key is not None and key < OPAQUE and event.type in OBJECT_TYPES:
         return LastSeen(event.observed_at, str(key))
     try:
         return LastSeen(event.observed_at, _versioned.decode(event.payload).resource_version)
@@ -89,6 +90,7 @@ class Sink:
         self._sighted: set[StreamId] = set()
         self._writer = ThreadPoolExecutor(1, "vcledger-append")
         self._under_way: Future[AppendResult] | None = None
+        self._causes = Causes()
 
     def __enter__(self) -> Sink:
         return self
@@ -135,7 +137,11 @@ class Sink:
                 self._now = time
         elif time >= self.start and not event.late:
             event = event._replace(observed_at=self._now)
+        if event.causation is not None and event.causation <= -KEYED:
+            event = event._replace(causation=self._causes.of(event, self.settle))
         self._batch.append(event)
+        if event.type in CAUSES:
+            self._causes.add(event, len(self._batch))
         self._bytes += len(event.payload)
         if len(self._batch) >= self._limit or self._bytes >= self._bytes_limit:
             self.flush()
@@ -152,6 +158,7 @@ class Sink:
             return
         self.settle()
         batch, self._batch, self._bytes = self._batch, [], 0
+        self._causes.sent()
         self._under_way = self._writer.submit(self.store.append, batch)
 
     def settle(self) -> None:
@@ -160,6 +167,7 @@ class Sink:
             return
         result = self._under_way.result()
         self._under_way = None
+        self._causes.stored(result.positions)
         self.report.stored += result.stored
         self.report.already += result.already
         self.report.late += result.late
@@ -290,21 +298,11 @@ class Sink:
 
     def _known(self, kind: str) -> list[Known]:
         """The objects of the kind that are there, as the ledger has them."""
-        found = []
-        for head in self.store.live(self.cluster, kind):
-            if head.stream.name and head.position and (one := self._as_known(head)) is not None:
-                found.append(one)
-        return found
-
-    def _as_known(self, head: StreamHead) -> Known | None:
-        """A stream's head as an object; None when its last observation says that it is gone."""
-        stream, version, position = head.stream, head.resource_version, head.position
-        if version is None or version >= KEY_MIN:
-            last = self._last_object(stream)
-            if last is None or last.type == "ObjectDeleted":
-                return None
-            version, position = last.resource_version, last.position
-        return Known(stream.namespace, stream.name, stream.uid, version, position)
+        return [
+            Known(head.stream.namespace, head.stream.name, head.stream.uid, head.resource_version, head.position)
+            for head in self.store.live(self.cluster, kind)
+            if head.stream.name
+        ]
 
     def _last_object(self, stream: StreamId) -> StoredEvent | None:
         """The last observation of a stream's object, which may stand before the stream's last event."""

@@ -12,7 +12,7 @@ from projections.cache import MODELS
 from tests.unit.vcledger import build
 from vcledger import errors
 from vcledger.ledger import Ledger, cache_projection
-from vcledger.snapshotter import Policy, catch_up
+from vcledger.snapshotter import Policy, Snapshotter, catch_up
 from vcledger.verify import verify
 
 SMALL = Policy(whole_every=100, changes_every=20)
@@ -166,6 +166,26 @@ def test_a_snapshot_that_cannot_be_read_is_found(ledger: Ledger) -> None:
     ledger.store.save_snapshot(snapshot._replace(position=330, base=None, payload=b"\xc1nonsense"))
     result = verify(ledger)
     assert [check.position for check in result.checks if not check.ok] == [330]
+
+
+def test_a_snapshot_that_cannot_be_read_is_as_good_as_not_there(ledger: Ledger, db: str) -> None:
+    projection = cache_projection()
+    chain = ledger.folder.chain(projection, "c", 329)
+    rebuilt = projection.digest(ledger.rebuild(329))
+    ledger.store.save_snapshot(chain[-1]._replace(position=329, base=None, payload=b"\xc1nonsense"))
+    ledger.store.save_snapshot(chain[-1]._replace(position=330, base=329, payload=b"upon nonsense"))
+    with Ledger.open(db) as again:
+        reached, _ = again.folder.nearest(projection, "c", 330)
+        assert reached == chain[-1].position
+        assert projection.digest(again.cache(329, cluster="c")) == rebuilt
+        assert [check.position for check in verify(again, every_snapshot=True).checks if not check.ok] == [329, 330]
+        snapshotter = Snapshotter(again.store, "c", projection)
+        snapshotter.run(to=329)
+        assert snapshotter.save(whole=True).position == 329
+        snapshotter.run(to=330)
+        snapshotter.save()
+        assert [link.position for link in again.folder.chain(projection, "c", 330)] == [329, 330]
+        assert verify(again, every_snapshot=True).ok
 
 
 def test_snapshots_of_another_version_are_void(ledger: Ledger) -> None:
