@@ -30,7 +30,7 @@ from cli.common import (
 )
 
 if TYPE_CHECKING:
-    from projections.diagnosis.model import Explanation
+    from projections.diagnosis.model import Explanation, NodeRow
     from projections.diagnosis.text import Line
     from projections.timeline import StoryLine
 
@@ -124,8 +124,13 @@ def show(answer: Explanation, story: list[StoryLine], output: Output, *, full: b
         typer.echo()
         render.table(
             ("NODE", "FITS", "REASONS"),
-            [(row.node, "yes" if row.fits else "no", "; ".join(row.reasons) or "-") for row in answer.nodes],
+            [(row.node, fits(row), "; ".join(row.reasons) or "-") for row in answer.nodes],
         )
+
+
+def fits(row: NodeRow) -> str:
+    """yes, no, or `later` where it would once pods that are ending are gone."""
+    return "yes" if row.fits else "later" if row.fits_after_release else "no"
 
 
 def story_lines(story: list[StoryLine]) -> list[Line]:

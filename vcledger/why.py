@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eventstore.types import KNOWN_NAMES
 from projections.cache.state import Cache, CacheConfig, JobInfo
@@ -20,6 +20,7 @@ from projections.diagnosis.coverage import kinds_needed
 from projections.diagnosis.explain import explain
 from projections.diagnosis.gaps import outages, tell
 from projections.diagnosis.model import Explanation, Said
+from projections.diagnosis.placement import release_node
 from projections.diagnosis.views import ClusterView, GroupView, TaskView, group_name
 from projections.timeline import StoryLine, story
 from vcledger import codec, gaps
@@ -29,6 +30,7 @@ from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
 from vcledger.why_late import contradictions, later_than
 from vcledger.why_said import OBSERVATIONS, events_about, group_conditions, pod_conditions
 from vcledger.why_views import cluster_view, group_view, lone_task, min_resources
+from vcledger.why_waits import ending_on, group_waits_since, pod_waits_since
 from volcano.events.base import Recorded
 from volcano.events.binding import BindFailed, BindSucceeded, PodConditionPatchFailed
 from volcano.events.observation import ObjectDeleted
@@ -199,7 +201,12 @@ class _Stream(NamedTuple):
 def _stream(question: _Question, kind: str = "Pod") -> _Stream | None:
     """The streams of that name, read once; None when no such object was observed. Late attempts count when they were
     observed by then."""
-    where = {"cluster": question.cluster, "kinds": kind, "namespace": question.namespace, "name": question.name}
+    where: dict[str, Any] = {
+        "cluster": question.cluster,
+        "kinds": kind,
+        "namespace": question.namespace,
+        "name": question.name,
+    }
     told = list(
         question.ledger.recorded(
             **where,
@@ -236,7 +243,7 @@ def _pod_case(question: _Question, stream: _Stream) -> Case:
     loaded = [one.pod for one in (group.tasks if group is not None else ()) if one.pod is not None]
     cluster = cluster_view(question.ledger, cache, [pod, *loaded])
     heard = _heard(question, stream, pod, group, cluster)
-    return Case(
+    case = Case(
         namespace=question.namespace,
         name=question.name,
         uid=last.uid,
@@ -259,7 +266,19 @@ def _pod_case(question: _Question, stream: _Stream) -> Case:
         claim_since=_claim_since(question, pod, cluster),
         late_facts=_late_facts(question, stream, group),
         asked_min=min_resources(job) if job is not None else {},
+        waiting_since=pod_waits_since(stream.told),
     )
+    _find_ending(question, case)
+    return case
+
+
+def _find_ending(question: _Question, case: Case) -> None:
+    """Gives a case the pods that are ending on the node for which its pod waits."""
+    node = release_node(case)
+    if node:
+        case.ending = ending_on(
+            question.ledger, question.cache, question.cluster, node, question.position, question.time
+        )
 
 
 def _pod_of(recorded: Recorded) -> Pod:
@@ -487,6 +506,8 @@ def _stand_in(question: _Question, case: Case) -> None:
     job = case.job.metadata.uid if case.job is not None else ""
     case.said = _heard(question, stream, case.pod, group, case.cluster, job).said
     case.late_facts = _late_facts(question, stream, group)
+    case.waiting_since = group_waits_since(group)
+    _find_ending(question, case)
 
 
 # --- the story ----------------------------------------------------------------------------------------------------

@@ -47,6 +47,18 @@ class Earlier:
     known: str = RECORDED
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A pod that is being deleted on a node, gone by `until` (its deletionTimestamp), and the eviction that ends it, if
+    an Event or a condition says so: its text, and where the log has it."""
+
+    key: str
+    position: int
+    until: str = ""
+    evicted: str = ""
+    evicted_position: int = 0
+
+
 @dataclass(slots=True)
 class Case:
     """Everything about one pod, or about a group (`pod` is then the member that stands for it, or None)."""
@@ -81,6 +93,7 @@ class Case:
     unwatched: Sequence[str] = ()
     late_facts: Sequence[str] = ()
     waiting_since: str | None = None
+    ending: Sequence[Ending] = ()
     _table: dict[str, list[Reason]] | None = None
     _trial: Trial | None = None
     _evaluation: Evaluation | None = None

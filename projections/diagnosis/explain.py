@@ -14,7 +14,7 @@ from projections.diagnosis.case import Case
 from projections.diagnosis.model import VERDICTS, Evidence, Explanation, Finding, NodeRow, Other, Said
 from projections.diagnosis.nodes import refuses
 from projections.diagnosis.reasons import Reason
-from projections.diagnosis.words import counted, histogram, scheduler_table, status_counts, task_message
+from projections.diagnosis.words import counted, histogram, refusals, scheduler_table, status_counts, task_message
 
 CHECKS: tuple[Callable[[Case], Finding | list[Finding] | None], ...] = (
     lifecycle.not_this_scheduler,
@@ -55,7 +55,7 @@ def explain(case: Case) -> Explanation:
     theirs = said.message if said is not None else ""
     differing = disagreement(ours, theirs, judged, fits) if case.pending else ""
     differing_facts = ([differing] if differing else []) + list(case.late_facts)
-    group = case.group
+    group, shown = case.group, _shows_nodes(case, first)
     return Explanation(
         subject=f"{case.kind} {case.key}",
         namespace=case.namespace,
@@ -69,8 +69,9 @@ def explain(case: Case) -> Explanation:
         since=first.since,
         causes=[*first.causes, *_group_note(case, first)],
         also=[Other(verdict=one.verdict, text=one.text) for one in others],
-        nodes=[_row(name, found) for name, found in sorted(case.table.items())] if _shows_nodes(case, first) else [],
-        fits_on=fits if _shows_nodes(case, first) else [],
+        nodes=_rows(case) if shown else [],
+        fits_on=placement.fits_now(case) if shown else [],
+        refused=refusals(case.table, case.task, case.cluster) if shown and case.task is not None else [],
         said=list(case.said),
         evidence=_evidence(case, [first, *others]),
         disagreements=differing_facts,
@@ -118,8 +119,9 @@ def _shows_nodes(case: Case, first: Finding) -> bool:
     return case.pending and first.verdict not in {"not-this-scheduler", "deleted", "finished"}
 
 
-def _row(name: str, found: Sequence[Reason]) -> NodeRow:
-    return NodeRow(node=name, fits=not refuses(found), reasons=[reason.line for reason in found])
+def _rows(case: Case) -> list[NodeRow]:
+    nodes = {node.name: node for node in case.cluster.nodes}
+    return [placement.node_row(case, nodes[name], found) for name, found in sorted(case.table.items())]
 
 
 def _message(case: Case, first: Finding) -> tuple[str, Mapping[str, Sequence[Reason]]]:

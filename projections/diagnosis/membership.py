@@ -6,6 +6,8 @@ Sources: Volcano's gang plugin (JobValid), the enqueue action, and the allocate 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from projections.diagnosis.amounts import add
 from projections.diagnosis.case import Case
 from projections.diagnosis.gang import READY, Trial
@@ -14,7 +16,7 @@ from projections.diagnosis.model import RECOMPUTED, Evidence, Finding, Said
 from projections.diagnosis.queues import Gate, enqueue_gates, ghost_gate, queue_gate, share_gate
 from projections.diagnosis.reasons import scheduler_reasons
 from projections.diagnosis.views import GROUP_ANNOTATIONS, Amounts, TaskView
-from projections.diagnosis.words import counted, group_message, some, table_causes, table_message
+from projections.diagnosis.words import counted, group_message, some, table_causes
 
 TRIED_REASONS = ("Unschedulable", "Schedulable", "SchedulerError")
 """Reasons of a PodScheduled condition that only a scheduler gives after a try."""
@@ -224,18 +226,20 @@ def _not_enqueued(case: Case) -> str:
 def _gate_finding(case: Case, gate: Gate, then: list[str]) -> Finding:
     said = [one for one in case.said_of("event", "Unschedulable") if one.message == gate.said] if gate.said else []
     causes = [gate.text, *then]
-    if said:
-        causes.append(
-            f"the scheduler says so too: {said[-1].message!r}, {counted(said[-1].count, 'time')} up to {said[-1].last}"
-        )
     return Finding(
         verdict=gate.verdict,
         causes=causes,
         summary=gate.text,
         message=gate.said or gate.text,
-        since=said[0].first if said else case.created,
+        since=_refused_since(case, said),
         evidence=_gate_evidence(case, gate) + said_evidence(said[-1:], "the refusal"),
     )
+
+
+def _refused_since(case: Case, said: Sequence[Said]) -> str | None:
+    """Since the first refusal that was said, unless a later break is known."""
+    first = said[0].first if said else None
+    return max(first, case.since or "") if first else case.since
 
 
 def _gate_evidence(case: Case, gate: Gate) -> list[Evidence]:
@@ -310,19 +314,18 @@ def gang_short(case: Case) -> Finding | None:
     if not (case.pending or case.is_job):
         return None
     breaker = trial.breaker
-    needed = f"the gang {group.key} needs {group.min_member} members at once: {trial.ready} hold a place already, "
-    needed += f"{len(trial.placed)} more could have one, so it is short by {trial.short}"
+    needed = f"the gang needs {group.min_member} members at once: {trial.ready} hold a place already, "
+    needed += f"{len(trial.placed)} more could have one, so it is short by {trial.short} and none of its pending pods "
+    needed += "is bound"
     root = _breaker_causes(case, trial, breaker) if breaker is not None else _gated_causes(case)
-    after = "so the pod group is not ready, and none of its pending pods is bound"
     summary = f"the gang is short by {trial.short} of {group.min_member}"
     if breaker is not None:
-        message = table_message(trial.failed[breaker.uid], case.cluster)
-        summary += f": {'this pod' if breaker.uid == case.uid else breaker.name} fits on no node ({message})"
+        summary += f": {'this pod' if breaker.uid == case.uid else breaker.name} fits on no node"
     return Finding(
         verdict="gang-short",
-        causes=[*root, needed, after],
+        causes=[*root, needed],
         summary=summary,
-        since=_since_unschedulable(case),
+        since=case.since,
         message=group_message(group, trial, case.cluster),
         evidence=_gang_evidence(case, trial, breaker),
     )
@@ -374,10 +377,3 @@ def _gated_causes(case: Case) -> list[str]:
     if gated:
         return [f"{counted(len(gated), 'member')} with scheduling gates: {some(gated)}"]
     return [f"members of {case.group.key} are neither placed nor waiting"]
-
-
-def _since_unschedulable(case: Case) -> str | None:
-    """Since when the condition says so, else since the pod is there."""
-    conditions = case.said_of("condition", "Unschedulable", "NotEnoughResources")
-    firsts = [one.first for one in conditions if one.first]
-    return min(firsts) if firsts else case.created

@@ -58,11 +58,24 @@ VERDICTS: dict[str, str] = {
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One node: whether the pod alone would fit there, and every reason why not, the scheduler's own first."""
+    """One node: whether the pod alone would fit there now, and every reason why not, the scheduler's own first.
+    `fits_after_release`: whether it would once the pods that are ending there are gone (the scheduler may promise it
+    that room); True wherever it fits now."""
 
     node: str
     fits: bool
     reasons: list[str] = []
+    fits_after_release: bool = False
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """The nodes that refuse the pod alone for the same first reason: the scheduler's words, ours with the range of the
+    numbers, and the names. Nodes where it fits once pods are gone are in none."""
+
+    count: int
+    reason: str
+    detail: str
+    nodes: list[str]
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,10 +113,11 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `message` is the scheduler's own sentence, recomputed; `causes` the chain, the root first; `fits_on`
-    the nodes that would take the pod alone; `disagreements` where the scheduler's words and our evaluation differ, or a
-    fact that was imported later says otherwise; `gaps` those of the record that the moment lies in or that fall into
-    the subject's life; `notes` what else the record does not cover. `time` is the newest observed time of the cluster
-    up to the position, `asked` the time that was asked about where that is another."""
+    the nodes that would take the pod alone now, `refused` the others, grouped and counted; `disagreements` where the
+    scheduler's words and our evaluation differ, or a fact that was imported later says otherwise; `gaps` those of the
+    record that the moment lies in or that fall into the subject's life; `notes` what else the record does not cover.
+    `time` is the newest observed time of the cluster up to the position, `asked` the time that was asked about where
+    that is another."""
 
     subject: str
     namespace: str
@@ -122,6 +136,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     said: list[Said]
     evidence: list[Evidence]
     disagreements: list[str] = []
+    refused: list[Refusal] = []
     gaps: list[Gap] = []
     notes: list[str] = []
     asked: str | None = None

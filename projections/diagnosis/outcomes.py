@@ -213,7 +213,7 @@ def provisioning(case: Case) -> Finding | None:
         verdict="provisioning",
         causes=causes,
         summary=f"volume binding is in flight: claim {waiting[0].name} is being provisioned for node {node}",
-        since=min(since) if since else case.created,
+        since=min(since) if since else case.since,
         evidence=claim_evidence(case),
     )
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from projections.diagnosis.amounts import exceeding, show_bytes
-from projections.diagnosis.case import Case
+from projections.diagnosis.agreement import ASSIGNABLE
+from projections.diagnosis.amounts import exceeding, show, show_bytes
+from projections.diagnosis.case import Case, Ending
 from projections.diagnosis.claims import class_name, pod_claims
 from projections.diagnosis.membership import absence, folded
-from projections.diagnosis.model import Evidence, Finding
+from projections.diagnosis.model import Evidence, Finding, NodeRow
 from projections.diagnosis.nodes import fits_but_for_volumes, refuses
 from projections.diagnosis.reasons import (
     VOLUME_AFFINITY,
@@ -21,15 +22,62 @@ from projections.diagnosis.reasons import (
     grouped,
     scheduler_reasons,
 )
-from projections.diagnosis.views import ClusterView, TaskView, claim_names
+from projections.diagnosis.views import ClusterView, NodeView, TaskView, claim_names
 from projections.diagnosis.volumes import VolumeBinding, search, storage_asked
-from projections.diagnosis.words import counted, nearest, some, table_causes, table_message
+from projections.diagnosis.words import NAMES_SHOWN, counted, nearest, some, table_causes, table_message
 from volcano.objects.core import Pod
 
 
 def fitting_nodes(case: Case) -> list[str]:
-    """The nodes that would take the pod alone, in the order of their names."""
+    """The nodes that would take the pod alone, now or once the pods that are ending there are gone, in the order of
+    their names."""
     return [name for name, found in sorted(case.table.items()) if not refuses(found)]
+
+
+def short_now(case: Case, node: NodeView) -> list[str]:
+    """The resources of which the node has too little idle as long as the pods that are ending there are not gone."""
+    if case.task is None or case.task.best_effort or not node.releasing:
+        return []
+    return exceeding(case.task.request, node.idle)
+
+
+def fits_now(case: Case) -> list[str]:
+    """The nodes that would take the pod alone at once."""
+    nodes = {node.name: node for node in case.cluster.nodes}
+    return [name for name in fitting_nodes(case) if not short_now(case, nodes[name])]
+
+
+def node_row(case: Case, node: NodeView, found: Sequence[Reason]) -> NodeRow:
+    """A node's row of the table: what refuses the pod, or what is missing until pods are gone."""
+    reasons, after = [reason.line for reason in found], not refuses(found)
+    short = short_now(case, node) if after and case.task is not None else []
+    for name in short:
+        asked, idle = case.task.request.get(name, 0.0) if case.task is not None else 0.0, node.idle.get(name, 0.0)
+        released = node.releasing.get(name, 0.0)
+        reasons.append(
+            f"Insufficient {name}: asks {show(name, asked)}, idle {show(name, idle)} now; {show(name, released)} is "
+            "being released"
+        )
+    return NodeRow(node=node.name, fits=after and not short, reasons=reasons, fits_after_release=after)
+
+
+def release_node(case: Case) -> str:
+    """The node whose ending pods the pod waits for: the one that the scheduler nominated, else the first that fits
+    once they are gone; '' when it does not wait for that."""
+    fits = fitting_nodes(case)
+    if not case.pending or not fits or fits_now(case):
+        return ""
+    chosen = nominated(case)
+    return chosen if chosen in fits else fits[0]
+
+
+def nominated(case: Case) -> str:
+    """The node that the scheduler has named for the pod: nominatedNodeName, else in its own words; '' for none."""
+    if case.pod is not None and case.pod.status.nominated_node_name:
+        return case.pod.status.nominated_node_name
+    condition = case.scheduled_condition
+    named = ASSIGNABLE.match(condition.message) if condition is not None else None
+    return named.group(1) if named is not None else ""
 
 
 def claim_stories(task: TaskView, pod: Pod, cluster: ClusterView) -> list[str]:
@@ -122,7 +170,7 @@ def volume_problem(case: Case) -> Finding | None:
             ],
             summary=problem.detail,
             message=message,
-            since=case.claim_since.get(problem.claim, case.created),
+            since=case.claim_since.get(problem.claim, case.since),
             evidence=claim_evidence(case),
         )
     texts = {text for found in table.values() for text in scheduler_reasons(found)}
@@ -164,7 +212,7 @@ def _of_nodes(case: Case, texts: set[str], message: str) -> Finding | None:
         causes=causes,
         summary=causes[0],
         message=message,
-        since=case.created,
+        since=case.since,
         evidence=claim_evidence(case) + node_evidence(case, telling_nodes(case.table, case.task, case.cluster)),
     )
 
@@ -193,7 +241,7 @@ def no_node_fits(case: Case) -> Finding | None:
             verdict="no-node-fits",
             causes=["the cluster has no node that the scheduler could use"],
             message=table_message(case.table, case.cluster),
-            since=case.created,
+            since=case.since,
         )
     lines = table_causes(case.table, case.task, case.cluster)
     causes = [f"it fits on no node: {'; '.join(lines)}", *_too_large(case)]
@@ -202,7 +250,7 @@ def no_node_fits(case: Case) -> Finding | None:
         causes=causes,
         summary=causes[0],
         message=table_message(case.table, case.cluster),
-        since=_since(case),
+        since=case.since,
         evidence=node_evidence(case, telling_nodes(case.table, case.task, case.cluster)),
     )
 
@@ -222,35 +270,57 @@ def _too_large(case: Case) -> list[str]:
     return [f"no node has that much {name} even when empty" for name in never]
 
 
-def _since(case: Case) -> str | None:
-    condition = case.scheduled_condition
-    if condition is not None and condition.reason == "Unschedulable" and condition.first:
-        return condition.first
-    return case.created
-
-
 def waiting_for_release(case: Case) -> Finding | None:
     """It fits only on what pods that are ending will leave."""
-    fits = fitting_nodes(case)
-    if not case.pending or case.task is None or not fits or case.task.best_effort:
+    node = release_node(case)
+    if not node or case.task is None:
         return None
-    nodes = {node.name: node for node in case.cluster.nodes}
-    if any(not exceeding(case.task.request, nodes[name].idle) for name in fits):
-        return None
+    view = next(one for one in case.cluster.nodes if one.name == node)
+    short = short_now(case, view)
+    lacks = ", ".join(
+        f"{name}: asks {show(name, case.task.request.get(name, 0.0))}, idle {show(name, view.idle.get(name, 0.0))} now"
+        for name in short
+    )
+    who = f"{node}, the node that the scheduler named for it," if nominated(case) == node else node
+    pods = some([f"{one.key} ({_why_ending(one)})" for one in case.ending]) or "the pods that are ending there"
+    causes = [f"on {who} it lacks room until {pods} {'is' if len(case.ending) == 1 else 'are'} gone ({lacks})"]
+    others = [name for name in fitting_nodes(case) if name != node]
+    if others:
+        causes.append(f"{counted(len(others), 'more node')} would do once pods that are ending there are gone")
+    count = f"{counted(len(case.ending), 'pod')} to end on {node}" if case.ending else f"pods to end on {node}"
     return Finding(
         verdict="waiting-for-release",
-        causes=[f"it fits on {some(fits)} once the pods that are ending there are gone"],
-        summary=f"it waits for {some(fits)} to be released",
-        message=f"Pod {case.key} can possibly be assigned to {fits[0]}, once resource is released and minAvailable is "
+        causes=causes,
+        summary=f"it waits for {count}",
+        message=f"Pod {case.pod_key} can possibly be assigned to {node}, once resource is released and minAvailable is "
         "satisfied",
-        since=case.created,
-        evidence=node_evidence(case, fits[:1]),
+        since=case.since,
+        evidence=_release_evidence(case, node),
     )
+
+
+def _why_ending(one: Ending) -> str:
+    if one.evicted:
+        _, _, why = one.evicted.rpartition("because of ")
+        return f"evicted: {why}"
+    return f"deleted, to be gone by {one.until}" if one.until else "being deleted"
+
+
+def _release_evidence(case: Case, node: str) -> list[Evidence]:
+    """The pods that are ending, what ends them, and the node."""
+    found = []
+    for one in case.ending[:NAMES_SHOWN]:
+        proves = f"it is being deleted ({_why_ending(one)})"
+        found.append(Evidence(position=one.position, what=f"Pod {one.key} as last seen", proves=proves))
+        if one.evicted_position and one.evicted_position != one.position:
+            what = f"event of Pod {one.key}"
+            found.append(Evidence(position=one.evicted_position, what=what, proves=f"why it ends: {one.evicted}"))
+    return found + node_evidence(case, [node])
 
 
 def schedulable(case: Case) -> Finding | None:
     """Nothing is found that holds it back."""
-    fits = fitting_nodes(case)
+    fits = fits_now(case)
     if not case.pending or not fits:
         return None
     return Finding(
@@ -260,16 +330,6 @@ def schedulable(case: Case) -> Finding | None:
             "the scheduler has yet to bind it"
         ],
         summary=f"it fits on {some(fits)}; the scheduler has yet to bind it",
-        since=case.created,
+        since=case.since,
         evidence=node_evidence(case, fits[:1]),
     )
-
-
-def reasons_lines(found: Sequence[Reason]) -> list[str]:
-    """A node's reasons as lines for the table."""
-    return [reason.line for reason in found]
-
-
-def empty(table: Mapping[str, Sequence[Reason]]) -> bool:
-    """Whether there is nothing to show."""
-    return not table

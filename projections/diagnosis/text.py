@@ -1,4 +1,4 @@
-"""The answer as lines for people: ten to twenty, nodes grouped and counted.
+"""The answer as lines for people: about ten, nodes grouped and counted.
 
 Owns the layout in words. Must not know terminals. Called by `cli.why` and the demo.
 """
@@ -10,15 +10,24 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from projections.diagnosis.gaps import outages, tell
-from projections.diagnosis.model import VERDICTS, Explanation, Said
-from projections.diagnosis.reasons import grouped
+from projections.diagnosis.model import VERDICTS, Explanation, Other, Refusal, Said
 from projections.diagnosis.words import counted, some
 
-NODE_GROUPS, DETAILS_SHOWN, SAID_SHOWN, EVIDENCE_SHOWN, ALSO_SHOWN, GAPS_SHOWN = 6, 3, 3, 4, 3, 2
+SAID_CHARS = 260
+NODE_GROUPS, SAID_SHOWN, EVIDENCE_SHOWN, ALSO_SHOWN, GAPS_SHOWN = 4, 3, 4, 3, 2
+
+RULES_OUT_NODES = ("gang-short", "pvc-", "storageclass-missing", "no-matching-volume", "volume-node-", "volume-limit")
+"""How verdicts begin that rule every node out by themselves."""
 
 
 NOISE = re.compile(r"0/\d+ tasks in gang unschedulable")
 """PodGroup events that Volcano writes even when nothing is amiss."""
+
+
+SETTLED = ("scheduled", "finished", "deleted", "running")
+"""Verdicts about what waits for nothing: of what was said only the scheduler's own outcome and failures are news."""
+
+FAILURES = ("FailedScheduling", "Evict", "Evicted", "Preempted")
 
 
 class Line(NamedTuple):
@@ -29,7 +38,8 @@ class Line(NamedTuple):
 
 
 def lines(answer: Explanation, *, full: bool = False) -> list[Line]:
-    """The answer as lines. `full`: everything that was said and every proof, uncut."""
+    """The answer as lines: about ten, none of which says again what another has said. `full`: everything that was said
+    and every proof, uncut."""
     headline = VERDICTS[answer.verdict] if answer.causes[:1] == [answer.summary] else answer.summary
     found = [Line("head", _head(answer)), Line("verdict", f"{answer.verdict}: {headline}")]
     if answer.since:
@@ -37,11 +47,11 @@ def lines(answer: Explanation, *, full: bool = False) -> list[Line]:
     found += [Line("cause", cause) for cause in answer.causes]
     found += _gaps(answer, full)
     found += [Line("record", text) for text in answer.notes]
-    if answer.message and answer.message not in answer.summary:
-        found.append(Line("message", answer.message))
     found += _also(answer, full)
-    found += _nodes(answer, full)
-    found += _said(answer, full)
+    found += _nodes(answer, full, "\n".join(line.text for line in found))
+    heard = _heard(answer, full)
+    found += [Line("said", _marked(answer, one, full)) for one in heard]
+    found += _recomputed(answer, heard)
     found += [Line("disagreement", text) for text in answer.disagreements]
     return found + _proof(answer, full)
 
@@ -56,8 +66,20 @@ def _head(answer: Explanation) -> str:
 
 
 def _also(answer: Explanation, full: bool) -> list[Line]:
-    shown = answer.also if full else answer.also[:ALSO_SHOWN]
-    return [Line("also", f"{other.verdict}: {other.text if full else short(other.text)}") for other in shown]
+    """The further verdicts; those that only repeat the chain of causes are left out unless `full`."""
+    if full:
+        return [Line("also", f"{other.verdict}: {other.text}") for other in answer.also]
+    new = [other for other in answer.also if not _follows(answer, other)]
+    found = [Line("also", f"{other.verdict}: {short(other.text)}") for other in new[:ALSO_SHOWN]]
+    rest = len(new) - ALSO_SHOWN
+    return found + ([Line("also", f"and {rest} more (--full)")] if rest > 0 else [])
+
+
+def _follows(answer: Explanation, other: Other) -> bool:
+    """Whether a further verdict says nothing that the causes have not said."""
+    if any(other.text in cause for cause in answer.causes):
+        return True
+    return other.verdict == "no-node-fits" and answer.verdict.startswith(RULES_OUT_NODES)
 
 
 def short(text: str, most: int = 160) -> str:
@@ -65,46 +87,99 @@ def short(text: str, most: int = 160) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def _nodes(answer: Explanation, full: bool) -> list[Line]:
-    """The nodes by their first reason."""
+def _nodes(answer: Explanation, full: bool, told: str) -> list[Line]:
+    """How many nodes would take the pod, and the others by their first reason; groups that stand in what was `told`
+    are left out unless `full`."""
     if not answer.nodes:
         return []
-    found = [Line("nodes", f"{len(answer.fits_on)} of {counted(len(answer.nodes), 'node')} would take this pod alone")]
-    if answer.fits_on:
-        found.append(Line("node", f"{len(answer.fits_on)} fit: {some(answer.fits_on)}"))
-    groups = _refusals(answer)
-    found += [Line("node", text) for text, _ in (groups if full else groups[:NODE_GROUPS])]
-    if len(groups) > NODE_GROUPS and not full:
-        rest = sum(count for _, count in groups[NODE_GROUPS:])
-        found.append(Line("node", f"{rest} for {len(groups) - NODE_GROUPS} other reasons (-o wide lists every node)"))
-    return found
-
-
-def _refusals(answer: Explanation) -> list[tuple[str, int]]:
-    """The nodes that refuse by their first reason, as (line, how many), with the differing details of each group."""
-    parts = [(*row.reasons[0].partition(": "), row.node) for row in answer.nodes if not row.fits and row.reasons]
+    groups = [one for one in answer.refused if full or not _told(one, told)]
     found = []
-    for text, names in grouped((text, node) for text, _, _, node in parts):
-        details = list(dict.fromkeys(detail for head, _, detail, _ in parts if head == text and detail))
-        shown = "; ".join(details[:DETAILS_SHOWN]) + ("; …" if len(details) > DETAILS_SHOWN else "")
-        found.append((f"{len(names)} {text}{f': {shown}' if shown else ''} ({some(names)})", len(names)))
+    later = any(row.fits_after_release for row in answer.nodes)
+    if full or groups or later or not _no_node_told(answer, told):
+        found.append(Line("nodes", _fitting(answer)))
+    shown = groups if full else groups[:NODE_GROUPS]
+    found += [Line("node", _refused(one, full)) for one in shown]
+    rest = groups[len(shown) :]
+    if rest:
+        count = sum(one.count for one in rest)
+        found.append(Line("node", f"{count} for {len(rest)} other reasons (-o wide lists every node)"))
     return found
 
 
-def _said(answer: Explanation, full: bool) -> list[Line]:
-    """The conditions, then the Events about the pod and the latest others, each with its count and place."""
+def _told(one: Refusal, told: str) -> bool:
+    """Whether a group, or what it rests on, has been told already."""
+    return f"{one.count} {one.reason}" in told or (bool(one.detail) and one.detail in told)
+
+
+def _no_node_told(answer: Explanation, told: str) -> bool:
+    """Whether the verdict, or another that was told, says by itself that no node would take this pod."""
+    if answer.fits_on:
+        return False
+    if "no-node-fits: " in told or answer.verdict.startswith(RULES_OUT_NODES[1:]):
+        return True
+    return answer.verdict == "gang-short" and "this pod fits on no node" in answer.summary
+
+
+def _fitting(answer: Explanation) -> str:
+    """`8 of 10 nodes would take this pod alone: cpu-0, …`, apart from those that would once pods are gone."""
+    names, nodes = answer.fits_on, counted(len(answer.nodes), "node")
+    later = [row.node for row in answer.nodes if row.fits_after_release and not row.fits]
+    if later:
+        return (
+            f"{len(names)} of {nodes} would take this pod now{f': {some(names)}' if names else ''}; {len(later)} once "
+            f"pods that are ending there are gone: {some(later)}"
+        )
+    before = ", before its gang-mates are placed" if answer.verdict == "gang-short" and names else ""
+    return f"{len(names)} of {nodes} would take this pod alone{before}{f': {some(names)}' if names else ''}"
+
+
+def _refused(one: Refusal, full: bool) -> str:
+    names = ", ".join(one.nodes) if full else some(one.nodes)
+    return f"{one.count} {one.reason}{f': {one.detail}' if one.detail else ''} ({names})"
+
+
+def _heard(answer: Explanation, full: bool) -> list[Said]:
+    """The conditions, then the Events about the pod and the latest others; unless `full` only what is new in each."""
     own = f"Pod {answer.namespace}/{answer.name}"
     conditions = [one for one in answer.said if one.source == "condition" and (one.status != "True" or one.reason)]
     events = [one for one in answer.said if one.source == "event"]
     if full:
-        return [Line("said", say(one)) for one in [*conditions, *events]]
-    heard = {one.message for one in conditions}
+        return [*conditions, *events]
+    settled = answer.verdict in SETTLED
     recent = sorted(
-        (one for one in events if one.message not in heard and not NOISE.match(one.message)),
+        (one for one in events if not NOISE.match(one.message) and (settled or one.reason != "Scheduled")),
         key=lambda one: (one.about == own, one.last or "", one.position),
         reverse=True,
     )
-    return [Line("said", short(say(one), 260)) for one in [*conditions, *recent][:SAID_SHOWN]]
+    telling = [one for one in conditions if one.by != "Scheduled"]
+    if settled:
+        recent = [one for one in recent if one.message == answer.message or one.reason in FAILURES]
+    found: list[Said] = []
+    for one in [*telling, *recent]:
+        if not any(_same_words(one.message, other.message) for other in found):
+            found.append(one)
+    return found[:SAID_SHOWN]
+
+
+def _same_words(one: str, other: str) -> bool:
+    """Whether one of two messages is the other, or ends with it (a group's message ends with its origin's)."""
+    return one.endswith(other) or other.endswith(one)
+
+
+def _marked(answer: Explanation, one: Said, full: bool) -> str:
+    """What was said, and that our evaluation comes to the same words where it does."""
+    text = say(one) if full else short(say(one), SAID_CHARS)
+    same = bool(answer.message) and one.message == answer.message
+    return f"{text} (recomputed: the same, word for word)" if same else text
+
+
+def _recomputed(answer: Explanation, heard: Sequence[Said]) -> list[Line]:
+    """The scheduler's sentence as our evaluation composes it, where nobody has said it."""
+    if not answer.message or answer.message in answer.summary:
+        return []
+    if any(one.message and one.message.endswith(answer.message) for one in [*heard, *answer.said]):
+        return []
+    return [Line("message", answer.message)]
 
 
 def _gaps(answer: Explanation, full: bool) -> list[Line]:
@@ -147,12 +222,12 @@ LABELS: dict[str, str] = {
     "verdict": "Verdict",
     "note": "",
     "cause": "Because",
-    "message": "In its words",
     "also": "Also",
     "nodes": "Nodes",
     "node": "",
     "said": "Was said",
-    "disagreement": "They differ",
+    "message": "Recomputed",
+    "disagreement": "Disagreement",
     "gap": "Gap",
     "record": "Record",
     "proof": "Proof",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from projections.diagnosis.amounts import counted, show
 from projections.diagnosis.gang import Trial
+from projections.diagnosis.model import Refusal
 from projections.diagnosis.reasons import Reason, fit_message, grouped, scheduler_reasons
 from projections.diagnosis.views import ClusterView, GroupView, NodeView, TaskView
 
@@ -53,6 +54,52 @@ def nearest(text: str, names: Sequence[str], task: TaskView, nodes: Mapping[str,
     return max(names, key=lambda name: (nodes[name].future_idle.get(resource, 0.0), name))
 
 
+def refusals(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[Refusal]:
+    """The nodes that refuse, grouped by the reason that the scheduler names first, most nodes first."""
+    nodes = {node.name: node for node in cluster.nodes}
+    pairs = [(text, name) for name, reasons in table.items() for text in scheduler_reasons(reasons)[:1]]
+    return [
+        Refusal(count=len(names), reason=text, detail=_range(text, names, table, task, nodes), nodes=names)
+        for text, names in grouped(pairs)
+    ]
+
+
+def _range(
+    text: str,
+    names: Sequence[str],
+    table: Mapping[str, Sequence[Reason]],
+    task: TaskView,
+    nodes: Mapping[str, NodeView],
+) -> str:
+    """`asks 6; idle 1 to 3 of 8, most on cpu-7` for a resource, else the differing details."""
+    if not text.startswith("Insufficient "):
+        return _details(text, names, table)
+    resource = text.removeprefix("Insufficient ")
+    best = nearest(text, names, task, nodes)
+    idle = [nodes[name].future_idle.get(resource, 0.0) for name in names]
+    sizes = [nodes[name].allocatable.get(resource, 0.0) for name in names]
+    where = f", most on {best}" if min(idle) < max(idle) else ""
+    released = (
+        ", what is being released counted in" if any(nodes[name].releasing.get(resource) for name in names) else ""
+    )
+    asked = show(resource, task.request.get(resource, 0.0))
+    return f"asks {asked}; idle {_span(resource, idle)} of {_span(resource, sizes)}{where}{released}"
+
+
+def _span(resource: str, amounts: Sequence[float]) -> str:
+    """`1 to 3`, or `3` when all are the same."""
+    least, most = show(resource, min(amounts)), show(resource, max(amounts))
+    return least if least == most else f"{least} to {most}"
+
+
+def _details(text: str, names: Sequence[str], table: Mapping[str, Sequence[Reason]]) -> str:
+    details = dict.fromkeys(
+        reason.detail for name in names for reason in table[name] if reason.text == text and reason.detail
+    )
+    shown = list(details)
+    return "; ".join(shown[:2]) + (f"; {len(shown) - 2} others" if len(shown) > 2 else "")
+
+
 def _group_detail(
     text: str,
     names: Sequence[str],
@@ -69,11 +116,7 @@ def _group_detail(
         most = f"at most {show(resource, idle)} idle, on {best}" if len(names) > 1 else f"{show(resource, idle)} idle"
         asked = show(resource, task.request.get(resource, 0.0))
         return f"asks {asked}, {most}; the largest of them has {show(resource, largest)}"
-    details = dict.fromkeys(
-        reason.detail for name in names for reason in table[name] if reason.text == text and reason.detail
-    )
-    shown = list(details)
-    return "; ".join(shown[:2]) + (f"; {len(shown) - 2} others" if len(shown) > 2 else "")
+    return _details(text, names, table)
 
 
 def status_counts(tasks: Iterable[TaskView]) -> dict[str, int]:

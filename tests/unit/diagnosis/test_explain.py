@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from projections.diagnosis.case import Attempt, Case, Earlier
+from projections.diagnosis.case import Attempt, Case, Earlier, Ending
 from projections.diagnosis.explain import explain, rank
 from projections.diagnosis.model import VERDICTS, Said
 from projections.diagnosis.text import labelled, lines, plain
@@ -243,9 +243,117 @@ def test_provisioning_and_its_failure() -> None:
     assert "no space in vg0" in answer.causes[0]
 
 
-def test_waiting_for_pods_that_are_ending() -> None:
-    busy = cluster([node("n1", cpu="2", used={"cpu": 2000.0}, releasing={"cpu": 2000.0})])
-    assert explain(case(pod(**GROUPED), cluster=busy)).verdict == "waiting-for-release"
+RELEASING = "Pod default/p can possibly be assigned to n2, once resource is released and minAvailable is satisfied"
+
+
+def waiting(**more: Any) -> Case:
+    """A pod that fits on n1 and n2 once what is ending there is gone, and not on n3."""
+    busy = [
+        node(name, cpu="2", used={"cpu": 2000.0}, releasing={"cpu": 2000.0}, position=position)
+        for name, position in (("n1", 21), ("n2", 22))
+    ]
+    full = node("n3", cpu="2", used={"cpu": 2000.0}, position=23)
+    return case(pod(**GROUPED), cluster=cluster([*busy, full]), **more)
+
+
+def test_waiting_for_pods_that_are_ending_names_them_and_the_nominated_node() -> None:
+    words = said("Unschedulable", RELEASING, source="condition", by="PodScheduled", status="False")
+    ending = [Ending("default/low", 61, evicted="Pod is evicted, because of reclaim", evicted_position=62)]
+    answer = explain(waiting(said=[words], ending=ending))
+    assert (answer.verdict, answer.summary) == ("waiting-for-release", "it waits for 1 pod to end on n2")
+    assert answer.causes == [
+        "on n2, the node that the scheduler named for it, it lacks room until default/low (evicted: reclaim) is gone "
+        "(cpu: asks 1, idle 0 now)",
+        "1 more node would do once pods that are ending there are gone",
+    ]
+    assert [other.verdict for other in answer.also] == []
+    assert [(one.position, one.what) for one in answer.evidence[:3]] == [
+        (61, "Pod default/low as last seen"),
+        (62, "event of Pod default/low"),
+        (22, "Node n2 as last seen"),
+    ]
+    assert answer.disagreements == []
+
+
+def test_what_fits_now_is_told_apart_from_what_fits_once_pods_are_gone() -> None:
+    answer = explain(waiting(ending=[Ending("default/low", 61, until="2026-01-01T00:00:30Z")]))
+    assert answer.fits_on == []
+    assert [(row.fits, row.fits_after_release) for row in answer.nodes] == [
+        (False, True),
+        (False, True),
+        (False, False),
+    ]
+    assert answer.nodes[0].reasons == ["Insufficient cpu: asks 1, idle 0 now; 2 is being released"]
+    assert "on n1 it lacks room until default/low (deleted, to be gone by 2026-01-01T00:00:30Z)" in answer.causes[0]
+    text = plain(lines(answer))
+    assert "0 of 3 nodes would take this pod now; 2 once pods that are ending there are gone: n1, n2" in text
+    assert "1 Insufficient cpu: asks 1; idle 0 of 2 (n3)" in text
+    free = cluster([node("n0"), node("n1", cpu="2", used={"cpu": 2000.0}, releasing={"cpu": 2000.0})])
+    both = explain(case(pod(**GROUPED), cluster=free))
+    assert (both.verdict, both.fits_on) == ("schedulable", ["n0"])
+    assert "it would fit on 1 node at this position (n0)" in both.causes[0]
+
+
+def test_since_is_the_start_of_the_unbroken_wait() -> None:
+    large = {"cpu": "64"}
+    assert explain(case(pod(**GROUPED), large, created="2026-01-01T00:00:00Z")).since == "2026-01-01T00:00:00Z"
+    since = "2026-01-01T00:00:07Z"
+    for subject in (
+        case(pod(**GROUPED), large, created="2026-01-01T00:00:00Z", waiting_since=since),
+        case(pod(**GROUPED), large, created="2026-01-01T00:00:00Z", waiting_since=since, pod_group=podgroup(minimum=1)),
+        case(pod(**GROUPED), created="2026-01-01T00:00:00Z", waiting_since=since),
+    ):
+        assert explain(subject).since == since
+
+
+def test_no_line_says_again_what_another_has_said() -> None:
+    """One reason for a whole gang: it stands in the causes, and in what was said."""
+    mates = [task(pod(f"m{i}", **GROUPED), {"cpu": "6"}, index=i + 1) for i in range(2)]
+    nodes = [node(f"n{i}", used={"cpu": 7000.0 - 1000 * i}) for i in range(3)]
+    short = case(
+        pod(**GROUPED), {"cpu": "6"}, mates=mates, pod_group=podgroup(minimum=3), cluster=cluster(nodes), created="t"
+    )
+    message = explain(short).message
+    condition = said("Unschedulable", message, source="condition", by="PodScheduled", status="False")
+    longer = f"3/3 tasks in gang unschedulable: pod group is not ready, 3 Pending. Origin reason is p: {message}"
+    group = said("NotEnoughResources", longer, "PodGroup default/g", "condition", by="Unschedulable", status="True")
+    short.said = [condition, group, said("FailedScheduling", message)]
+    answer = explain(short)
+    text = plain(lines(answer))
+    assert text.count("Insufficient cpu") == 2
+    assert "no-node-fits" not in text
+    assert [other.verdict for other in answer.also] == ["no-node-fits"]
+    assert "3 Insufficient cpu: asks 6, at most 3 idle, on n2" in answer.causes[0]
+    assert "(recomputed: the same, word for word)" in text
+    assert "\nRecomputed" not in text
+    assert len(text.splitlines()) <= 10
+    everything = plain(lines(answer, full=True))
+    assert "3 Insufficient cpu: asks 6; idle 1 to 3 of 8, most on n2 (n0, n1, n2)" in everything
+    assert longer in everything
+
+
+def test_the_recomputed_sentence_is_shown_where_nobody_said_it() -> None:
+    other = said("Unschedulable", "0/2 nodes are unavailable: 2 node(s) were unschedulable.", source="condition")
+    for what in ([], [other]):
+        text = plain(lines(explain(case(pod(**GROUPED), {"cpu": "64"}, said=what))))
+        assert "Recomputed    0/2 nodes are unavailable: 2 Insufficient cpu." in text
+
+
+def test_a_member_that_fits_alone_is_told_to_before_its_mates_are_placed() -> None:
+    spread = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+            ]
+        }
+    }
+    members = [pod(f"m{i}", labels={"app": "x"}, affinity=spread, **GROUPED) for i in range(3)]
+    mates = [task(one, {"cpu": "1"}, index=i) for i, one in enumerate(members[:2])]
+    own = members[2]
+    asked = case(own, mates=mates, pod_group=podgroup(minimum=3))
+    asked.task = asked.group.tasks[0] if asked.group is not None else None
+    text = plain(lines(explain(asked)))
+    assert "2 of 2 nodes would take this pod alone, before its gang-mates are placed: n1, n2" in text
 
 
 def test_condition_and_eviction_are_told() -> None:
@@ -288,7 +396,6 @@ def test_the_text_for_people_labels_each_run_of_lines_once() -> None:
     assert len(labels) == len(set(labels))
     text = plain(lines(answer))
     assert text.splitlines()[0].startswith("Pod default/p (uid uid-p) at position 100")
-    assert "0 of 2 nodes would take this pod alone" in text
     assert "nodeSelector no=such" in text
 
 

@@ -85,7 +85,7 @@ def test_a_late_fact_that_the_evaluation_contradicts_is_said(ledger: Ledger) -> 
         "Pod default/w was on node n2, in phase Running by 2026-03-01T03:00:12Z: position 12 says so, which came into "
         "the log late; the evaluation has it as without a node, in phase Pending"
     ]
-    assert "They differ   Pod default/w was on node n2" in plain(lines(answer))
+    assert "Disagreement  Pod default/w was on node n2" in plain(lines(answer))
 
 
 def test_a_late_deletion_and_the_next_pod_of_the_name_are_said(ledger: Ledger) -> None:
