@@ -190,7 +190,8 @@ class Loop:
         number = codec.resource_version_key(draft.resource_version)
         highest, inferred = self._versions.get(subject, -1), self._gone.get(subject)
         stored = number is not None and number <= highest and self._stored(subject, number, gone, pending)
-        if inferred is False and not gone:
+        stale = number is not None and 0 <= number < highest
+        if not gone and (inferred is False or stale):
             return Standing.KNOWN if stored else Standing.LATE
         if stored and gone == (inferred is not None):
             return Standing.KNOWN
@@ -220,9 +221,10 @@ class Loop:
 
 
 class Standing(Enum):
-    """NEW: as it is. KNOWN: the log has it, and so does the state. AGAIN: the log has it, but an object came back that
-    a relist had missed, or is gone again: stored under no version. LATE: of an object that a watch has shown deleted,
-    whose UID never comes again: kept, and passed over by the folds."""
+    """NEW: as it is. KNOWN: the log has it, and nothing is new about it. AGAIN: the log has it, but an object came back
+    that a relist had missed, or is gone again: stored under no version. LATE: older than what the log has of the object
+    (a stale list), or of one that a watch has shown deleted, whose UID never comes again: kept, and passed over by the
+    folds."""
 
     NEW = 0
     KNOWN = 1

@@ -232,7 +232,7 @@ def revert(hand: Hand, task: FlowTask, reason: str, message: str, cause: int) ->
             message=message,
             node=task.node,
             volumes=tuple(volumes),
-            claims=tuple(claims),
+            claims=volume_binder.claims_with(task, volumes, claims),
             written=volume_binder.written_names(hand.flow, volumes, claims),
         ),
         cause=cause,

@@ -51,8 +51,10 @@ def _observe(flow: Flow, recorded: Recorded, event: Change, raw: bytes | None) -
     if kind in ("Node", "CSINode"):
         if recorded.position in cache.refused:
             flow.notices.append(Noticed("refused", name, recorded.position, cache.refused[recorded.position]))
-        elif kind == "Node" or name in cache.node_objects:
+        elif name in cache.node_objects:
             flow.notices.append(Noticed("node", name, recorded.position, before))
+        elif kind == "Node":
+            flow.notices.append(Noticed("node", name, recorded.position, recorded.uid))
     elif kind == "PodGroup" and isinstance(event.object, PodGroup) and not isinstance(event, ObjectDeleted):
         flow.podgroups[f"{recorded.namespace}/{name}"] = event.object.metadata.uid
     elif kind == "PersistentVolume":
@@ -130,7 +132,7 @@ def _keep_pod(flow: Flow, key: str, ref: PodRef, pod: Pod) -> None:
 
 def pod_gone(flow: Flow, namespace: str, name: str, uid: str, position: int) -> None:
     """A pod is no more: its task leaves the flow from wherever it is, once nothing is assumed for it."""
-    for store in (flow.attempts, flow.handlers, flow.said):
+    for store in (flow.attempts, flow.handlers, flow.said, flow.conditions):
         store.pop(uid, None)
     forget_resync(flow, resync_key(namespace, name, uid))
     task = flow.tasks.get(uid)

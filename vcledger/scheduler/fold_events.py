@@ -295,7 +295,15 @@ def wants_condition(flow: Flow, uid: str, key: str, event: binding.BindFailed) -
         return False
     if event.answer_lost or event.code == 404 or event.bound_to:
         return False
-    return bodies.condition_differs(pod, "False", SCHEDULER_ERROR, failed_message(event))
+    message = failed_message(event)
+    written, version = flow.conditions.get(uid, ("", ""))
+    if written == message and (not version or _before(pod.metadata.resource_version, version)):
+        return False
+    return bodies.condition_differs(pod, "False", SCHEDULER_ERROR, message)
+
+
+def _before(seen: str, written: str) -> bool:
+    return seen.isdecimal() and written.isdecimal() and int(seen) < int(written)
 
 
 def failed_message(event: binding.BindFailed) -> str:
@@ -307,6 +315,7 @@ def _bind_failed(flow: Flow, at: Recorded, event: binding.BindFailed) -> None:
     _close(flow, event.intent)
     if wants_condition(flow, at.uid, f"{at.namespace}/{at.name}", event):
         flow.intents[at.position] = Intent("condition", at.uid, f"{at.namespace}/{at.name}")
+        flow.conditions[at.uid] = failed_message(event), ""
     task = flow.tasks.get(at.uid)
     if task is None or task.phase is Phase.ENDED:
         return
@@ -315,8 +324,15 @@ def _bind_failed(flow: Flow, at: Recorded, event: binding.BindFailed) -> None:
     flow.bind_queue.pop(at.uid, None)
 
 
-def _condition_done(flow: Flow, at: Recorded, event: DomainEvent) -> None:
+def _condition_patched(flow: Flow, at: Recorded, event: binding.PodConditionPatched) -> None:
     _close(flow, at.causation)
+    if at.uid in flow.conditions:
+        flow.conditions[at.uid] = event.message, event.new_resource_version
+
+
+def _condition_refused(flow: Flow, at: Recorded, event: binding.PodConditionPatchFailed) -> None:
+    _close(flow, at.causation)
+    flow.conditions.pop(at.uid, None)
 
 
 # --- resync -------------------------------------------------------------------------------------------------------
@@ -378,7 +394,7 @@ def _resync_succeeded(flow: Flow, at: Recorded, event: resync.ResyncSucceeded) -
 def _gone(flow: Flow, at: Recorded) -> None:
     """The pod is gone: the task leaves; a job that is over with it is noticed."""
     cache, task = flow.cache, flow.tasks.get(at.uid)
-    for store in (flow.attempts, flow.said):
+    for store in (flow.attempts, flow.said, flow.conditions):
         store.pop(at.uid, None)
     if task is not None:
         charges.release(flow, task)
@@ -529,8 +545,8 @@ APPLY: dict[type[DomainEvent], Apply] = {
     binding.BindRequested: _bind_requested,
     binding.BindSucceeded: _bind_succeeded,
     binding.BindFailed: _bind_failed,
-    binding.PodConditionPatched: _condition_done,
-    binding.PodConditionPatchFailed: _condition_done,
+    binding.PodConditionPatched: _condition_patched,
+    binding.PodConditionPatchFailed: _condition_refused,
     resync.ResyncQueued: _resync_queued,
     resync.ResyncRequested: _resync_requested,
     resync.ResyncSucceeded: _resync_succeeded,

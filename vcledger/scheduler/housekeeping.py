@@ -31,17 +31,17 @@ LOOP = Subject(SCHEDULER, "", "loop")
 
 
 def sync_node(hand: Hand, name: str, before: str, cause: int | None) -> None:
-    """A node is in the cache as the API server holds it, or is out of it."""
+    """A node is in the cache as the API server holds it, or is out of it; `before` as in Noticed."""
     cache = hand.flow.cache
     node, info = cache.node_objects.get(name), cache.nodes.get(name)
     if node is None:
         left = sorted(info.tasks.items()) if info is not None else []
         event: NodeSynced | NodeRemoved = NodeRemoved(
-            node_uid="",
+            node_uid=before,
             reason="the API server has it no more",
             tasks=tuple(TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=name) for _, task in left),
         )
-        hand.add(Subject("Node", "", name), event, cause=cause)
+        hand.add(Subject("Node", "", name, before), event, cause=cause)
         return
     meta = node.metadata
     event = NodeSynced(

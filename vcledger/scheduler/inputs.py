@@ -68,7 +68,7 @@ class Noticed(Input, frozen=True):
     """Something that the fold saw at `position` and that a decision has to follow; the loop gives it by itself. `what`:
 
     job        a job (key) may be over; `detail` is its PodGroup's UID
-    node       a node (key) was seen; `detail` is new, placeholder or known
+    node       a node (key) was seen: `detail` is new, placeholder or known; or it is gone: its UID
     refused    a node's object could not be read; `detail` says why
     ended      a task (UID) can't go on: its pod is over or elsewhere, its assumptions must go
     seen       a task (UID) whose answer was lost was seen bound to our node

@@ -106,8 +106,10 @@ def plan_on(flow: Flow, evaluation: Evaluation, node: NodeView, claimed: Mapping
             if elsewhere != node.name:
                 return Plan(task, node.name, uid, refused=(_bound_for(state.name, elsewhere),))
             continue
-        held = flow.claims.assumed.get(state.key)
-        if held is not None and held.uid != task.uid:
+        other = _held_by_other(flow, task.uid, state.key, candidate.volume.metadata.name if candidate else "")
+        if other:
+            if other != node.name:
+                return Plan(task, node.name, uid, refused=(_bound_for(state.name, other),))
             continue
         if candidate is not None:
             volume = candidate.volume.metadata
@@ -128,6 +130,14 @@ def plan_on(flow: Flow, evaluation: Evaluation, node: NodeView, claimed: Mapping
             )
         )
     return Plan(task, node.name, uid, tuple(bindings), tuple(provisions), bool(evaluation.claims.states))
+
+
+def _held_by_other(flow: Flow, uid: str, claim: str, volume: str) -> str:
+    """The node for which another pod's binding of the same claim is under way; '' when none is."""
+    for held in (flow.claims.assumed.get(claim), flow.volumes.assumed.get(volume)):
+        if held is not None and held.uid != uid:
+            return held.node
+    return ""
 
 
 def _bound_for(claim: str, node: str) -> Reason:

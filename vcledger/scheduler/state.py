@@ -129,7 +129,8 @@ class Recovery(msgspec.Struct):
 class Flow:
     """The state. Only `vcledger.scheduler.fold.evolve` changes it.
 
-    `notices` is what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
+    `conditions` is the condition last written to a pod (by UID): its message, and the version that it got, '' while the
+    answer is out. `notices` is what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
     so none is ever left over at a crash, and they are no part of the state."""
 
     def __init__(self, config: FlowConfig | None = None) -> None:
@@ -144,6 +145,7 @@ class Flow:
         self.attempts: dict[str, int] = {}
         self.handlers: dict[str, Handler] = {}
         self.said: dict[str, str] = {}
+        self.conditions: dict[str, tuple[str, str]] = {}
         self.volumes: AssumeCache[PersistentVolume] = AssumeCache(self.cache.volumes)
         self.claims: AssumeCache[PersistentVolumeClaim] = AssumeCache(self.cache.claims)
         self.watchers: dict[str, dict[str, None]] = {}
@@ -224,7 +226,7 @@ class Flow:
             sorted(self.attempts.items()),
         ]
         rest = [sorted(self.intents.items()), sorted(self.doubts.items()), sorted(self.podgroups.items())]
-        said = [sorted(self.said.items()), sorted(self.listed)]
+        said = [sorted(self.said.items()), sorted(self.listed), sorted(self.conditions.items())]
         assumed = [self.volumes.rows(), self.claims.rows()]
         return [tasks, queues, handlers, recovery, small, rest, said, assumed, sorted(self.pods), sorted(self.placed)]
 

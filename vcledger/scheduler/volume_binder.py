@@ -65,6 +65,11 @@ def written_names(flow: Flow, volumes: list[str], claims: list[str]) -> tuple[st
     return (*names, *(f"PersistentVolumeClaim/{name}" for name in claims if flow.claims.assumed[name].written))
 
 
+def claims_with(task: FlowTask, volumes: list[str], claims: list[str]) -> tuple[str, ...]:
+    """The claims that are no longer as if bound: those of the volumes, then those for which one was to be made."""
+    return (*(one.claim for one in task.bindings if one.volume in volumes), *claims)
+
+
 # --- the updates --------------------------------------------------------------------------------------------------
 
 
@@ -203,7 +208,7 @@ def fail(
             message=failure.message,
             node=task.node,
             volumes=tuple(volumes),
-            claims=tuple(claims),
+            claims=claims_with(task, volumes, claims),
             written=written_names(flow, volumes, claims),
         )
         cause = hand.add(pod_subject(task), rest, cause=cause)
@@ -227,7 +232,11 @@ def _revert_unwritten(hand: Hand, task: FlowTask, message: str, cause: int, done
     if not volumes and not claims:
         return cause
     event = VolumesReverted(
-        reason="NotWritten", message=message, node=task.node, volumes=tuple(volumes), claims=tuple(claims)
+        reason="NotWritten",
+        message=message,
+        node=task.node,
+        volumes=tuple(volumes),
+        claims=claims_with(task, volumes, claims),
     )
     return hand.add(pod_subject(task), event, cause=cause)
 
