@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
+from cli import complete
 from eventstore.types import EventStoreError
 
 if TYPE_CHECKING:
@@ -82,7 +83,12 @@ DbOption = Annotated[
 ]
 ClusterOption = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="NAME", help="The cluster. Default: the only one in the ledger"),
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        help="The cluster. Default: the only one in the ledger",
+        autocompletion=complete.cluster,
+    ),
 ]
 AtOption = Annotated[
     str | None,
@@ -90,10 +96,18 @@ AtOption = Annotated[
         "--at",
         metavar="WHEN",
         help="Position, RFC 3339 time, offset from the end (-90s, -2h, -1d) or marker:NAME. Default: the end",
+        autocompletion=complete.moment,
     ),
 ]
 NamespaceOption = Annotated[
-    str | None, typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace. Default: default")
+    str | None,
+    typer.Option(
+        "-n",
+        "--namespace",
+        metavar="NS",
+        help="Only this namespace. Default: default",
+        autocompletion=complete.namespace,
+    ),
 ]
 AllNamespacesOption = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces")]
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="The form of the answer")]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli import render
+from cli import complete, render
 from cli.common import (
     ClusterOption,
     DataOutput,
@@ -35,10 +35,18 @@ def register(app: typer.Typer) -> None:
 
 def diff(
     kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help="Only nodes, jobs, tasks, queues or volumes")
+        str | None,
+        typer.Argument(
+            metavar="[KIND]", help="Only nodes, jobs, tasks, queues or volumes", autocompletion=complete.kind
+        ),
     ] = None,
-    from_: Annotated[str | None, typer.Option("--from", metavar="WHEN", help="The earlier moment")] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="WHEN", help="The later one. Default: the end")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="WHEN", help="The earlier moment", autocompletion=complete.moment)
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="WHEN", help="The later one. Default: the end", autocompletion=complete.moment),
+    ] = None,
     namespace: NamespaceOption = None,
     model: ModelOption = Model.v111,
     scheduler_args: SchedulerArgsOption = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from cli import render
+from cli import complete, render
 from cli.columns import COLUMNS, Row
 from cli.common import (
     ALIASES,
@@ -74,11 +74,6 @@ class Question(NamedTuple):
     tables: bool
 
 
-def complete_kind(incomplete: str) -> list[str]:
-    """The kinds that begin with what was typed, for shell completion."""
-    return [kind for kind in (*COLUMNS, "pv", "pvc") if kind.startswith(incomplete)]
-
-
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("get")(get)
@@ -90,10 +85,13 @@ def get(
         typer.Argument(
             metavar="KIND[/NAME]",
             help="nodes, jobs (pg), tasks (pods), queues, volumes (pv, pvc), pending, markers, gaps or clusters",
-            autocompletion=complete_kind,
+            autocompletion=complete.kind_or_name,
         ),
     ],
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these; or KIND/NAME")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Only these; or KIND/NAME", autocompletion=complete.further_name),
+    ] = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
     at: AtOption = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import render
+from cli import complete, render
 from cli.common import (
     AllNamespacesOption,
     ClusterOption,
@@ -39,16 +39,34 @@ def register(app: typer.Typer) -> None:
 def log(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[KIND/NAME]", help="pod/NAME, node/NAME, pg/NAME ...; a pod alone may be NS/NAME"),
+        typer.Argument(
+            metavar="[KIND/NAME]",
+            help="pod/NAME, node/NAME, pg/NAME ...; a pod alone may be NS/NAME",
+            autocompletion=complete.log_target,
+        ),
     ] = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="WHEN", help="Begin here: position, time, offset or marker:NAME")
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="WHEN",
+            help="Begin here: position, time, offset or marker:NAME",
+            autocompletion=complete.moment,
+        ),
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="WHEN", help="End here, likewise")] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="WHEN", help="End here, likewise", autocompletion=complete.moment)
+    ] = None,
     type_: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only events of this type; may be repeated")
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            help="Only events of this type; may be repeated",
+            autocompletion=complete.event_type,
+        ),
     ] = None,
     kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only events about this kind")] = None,
     tail: Annotated[int | None, typer.Option("--tail", min=1, metavar="N", help="Only the last N")] = None,

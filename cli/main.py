@@ -33,6 +33,7 @@ COMMANDS = (
     "stats",
     "db",
     "demo",
+    "completion",
 )
 """The modules of the commands, in the order of the help."""
 
@@ -69,6 +70,7 @@ app = typer.Typer(
     name="vcledger",
     cls=LedgerGroup,
     invoke_without_command=True,
+    add_completion=False,  # its options take the name of a shell for a command; see `cli.completion`
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from cli import render
+from cli import complete, render
 from cli.common import (
     AtOption,
     ClusterOption,
@@ -59,7 +59,12 @@ def register(app: typer.Typer) -> None:
 
 def why(
     target: Annotated[
-        str, typer.Argument(metavar="NS/POD", help="NS/POD, POD, pod/POD, job/JOB, pg/PODGROUP or NS/JOB")
+        str,
+        typer.Argument(
+            metavar="NS/POD",
+            help="NS/POD, POD, pod/POD, job/JOB, pg/PODGROUP or NS/JOB",
+            autocompletion=complete.pod_or_job,
+        ),
     ],
     namespace: NamespaceOption = None,
     at: AtOption = None,
