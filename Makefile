@@ -18,7 +18,8 @@ help:
 $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "vcledger needs Python 3.11 or newer" >&2; exit 2; }
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
+	@echo "installing into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
 	@touch $@
 
 demo: $(STAMP)

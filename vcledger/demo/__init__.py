@@ -35,7 +35,7 @@ def steps() -> list[Step]:
     capacity, moment = FOLDER / CLUSTERS[0][1], f"marker:{CAPACITY_DUMP}"
     here = ("--cluster", "capacity", "--at", moment)
     imports = [
-        Step(f"Import the recording of cluster {cluster!r}.", ("import", str(FOLDER / folder), "--cluster", cluster))
+        Step(f"Import cluster {cluster!r}: a watch, an audit log, a dump of Volcano's cache.", ("import", str(FOLDER / folder), "--cluster", cluster))
         for cluster, folder in CLUSTERS
     ]
     return [
@@ -45,6 +45,7 @@ def steps() -> list[Step]:
             "Is that really what Volcano held? Its own dump of that moment says so.",
             ("compare", str(capacity / f"{CAPACITY_DUMP}.zst"), *here),
         ),
+        Step("Everything that waited then, each with its verdict.", ("get", "pending", *here)),
         Step(
             "A pod of a gang: Volcano only said that the pod group is not ready.",
             ("why", "default/gang-12x6-w-1", *here),
@@ -54,7 +55,7 @@ def steps() -> list[Step]:
             ("why", "default/pv-wrong-node", "--cluster", "volumes", "--at", "marker:bound-and-pending"),
         ),
         Step(
-            "A pod whose bind fails each time it is tried.",
+            "A pod that the API server refused to bind.",
             ("why", "default/fforever-w-0", "--cluster", "faults", "--at", "marker:bind-always-fails"),
         ),
     ]
