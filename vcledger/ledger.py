@@ -181,6 +181,12 @@ class Ledger:
         if cluster is None:
             found = self.store.get([position])
             return found[0].observed_at if found else None
+        newest_time = self.store.high_water(cluster)
+        if newest_time is None:
+            return None
+        last = self.store.position_at(newest_time, cluster)
+        if last <= position:
+            return newest_time
         wanted = self.store.read(to=position, cluster=cluster, late=False, reverse=True, limit=1, batch=_AT_ONCE)
         newest = next(wanted, None)
         return newest.observed_at if newest is not None else None

@@ -96,6 +96,15 @@ def test_a_late_deletion_and_the_next_pod_of_the_name_are_said(ledger: Ledger) -
     assert found[1].startswith("another Pod default/w (uid next-u) was without a node")
 
 
+def test_the_time_of_the_answer_is_its_own_clusters(ledger: Ledger) -> None:
+    """Neither another cluster's events nor late ones, which stand last in the log, move it."""
+    ledger.store.append(build.life("d"))
+    ledger.store.append([build.seen("MODIFIED", waiting(12, REFUSED), 12)])
+    answer = why(ledger, "default", "w", position=ledger.store.head(), cluster="c")
+    assert answer.time == "2026-03-01T03:00:30Z"
+    assert why(ledger, "default", "w", position=ledger.store.head(), cluster="d").time == "2026-03-01T03:00:09Z"
+
+
 def test_what_came_later_or_is_older_than_the_last_that_is_known_changes_nothing(ledger: Ledger) -> None:
     before = ask(ledger)
     ledger.store.append([build.seen("MODIFIED", waiting(25, node_name="n2"), 25)])
