@@ -116,12 +116,15 @@ class Reader:
         self.objects()
         for name in image.nodes_gone:
             self.forget_images(cache.nodes.pop(name, None))
+        last, number = self.last, self.number
         for row in image.nodes:
-            self.node(row)
+            if row.header is not None or last.nodes.get(row.name, number) <= number:
+                self.node(row)
         for key in image.jobs_gone:
             cache.jobs.pop(key, None)
         for job_row in image.jobs:
-            self.job(job_row)
+            if job_row.fields is not None or last.jobs.get(job_row.key, number) <= number or image.whole:
+                self.job(job_row)
         for key in image.pods_gone:
             self.drop(key)
             store_pod(cache, key, cache.pods.get(key), None)
