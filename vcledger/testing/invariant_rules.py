@@ -457,33 +457,36 @@ class JobsGoLast(Rule):
 
 
 class WholeGangs(Rule):
-    """An allocation pass commits at least minMember tasks of a gang, or none."""
+    """An allocation pass commits at least minMember tasks of a gang, or none. What a pass places says how many the gang
+    needs; a task that is placed by itself, on somebody's command, says nothing and is not looked at."""
 
-    absent = "no allocation pass was recorded"
+    absent = "no gang was placed by an allocation pass"
 
     def __init__(self) -> None:
         super().__init__()
         self._placed: dict[str, tuple[int, int, int]] = {}
 
     def before(self, recorded: Recorded, cache: Cache) -> None:
+        for job, (position, time, ready) in list(self._placed.items()):
+            if time < recorded.observed_at:
+                del self._placed[job]
+                self._judge(job, position, ready, cache)
+
+    def after(self, recorded: Recorded, cache: Cache) -> None:
         event = recorded.event
-        if isinstance(event, scheduling.TaskAllocated) and recorded.cycle is not None:
+        if isinstance(event, scheduling.TaskAllocated) and event.gang_needed:
             job = cache.jobs.get(event.job)
-            if job is not None and job.pod_group is not None:
-                _, ready, count = self._placed.get(event.job, (0, job.ready_task_num, 0))
-                self._placed[event.job] = (recorded.position, ready, count + 1)
+            first = self._placed.get(event.job, (recorded.position,))[0]
+            self._placed[event.job] = first, recorded.observed_at, job.ready_task_num if job is not None else 0
         elif isinstance(event, scheduling.AllocationDiscarded):
             self._placed.pop(event.job, None)
-        elif isinstance(event, scheduling.CycleEnded):
-            for name, (position, ready, count) in self._placed.items():
-                job = cache.jobs.get(name)
-                self.seen += 1
-                if job is not None and job.pod_group is not None and ready + count < job.pod_group.spec.min_member:
-                    self.breach(
-                        position,
-                        f"{ready + count} tasks of {name} were placed, it needs {job.pod_group.spec.min_member}",
-                    )
-            self._placed.clear()
+
+    def _judge(self, name: str, position: int, ready: int, cache: Cache) -> None:
+        self.seen += 1
+        job = cache.jobs.get(name)
+        group = job.pod_group if job is not None else None
+        if group is not None and ready < group.spec.min_member:
+            self.breach(position, f"{ready} tasks of {name} stood ready, it needs {group.spec.min_member}")
 
 
 # --- 11: recovery -------------------------------------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 Owns the fixtures. Loaded by pytest through the entry point `vcledger`; must import nothing heavy until one is used.
 
-    def test_mine(ledger, invariants):
-        ...                       # write events, or run a flow on ledger.store
+    def test_mine(sim_cluster, invariants):
+        sim_cluster.create("Node", {...})
+        sim_cluster.run(seconds=10)
         invariants.check()        # fails with each invariant that is broken, and where
 
-ledger       a new, empty `vcledger.Ledger` in the test's temporary folder, closed at the end
+ledger       a new, empty `vcledger.ledger.Ledger` in the test's temporary folder, closed at the end
+sim_cluster  a simulated cluster with the scheduler in it, on `ledger` (`vcledger.testing.cluster.SimCluster`)
 invariants   checks the ledger's invariants when asked to (`check`), and again at the end of a test that passed
 """
 
@@ -20,6 +22,7 @@ import pytest
 
 if TYPE_CHECKING:
     from vcledger.ledger import Ledger
+    from vcledger.testing.cluster import SimCluster
     from vcledger.testing.invariants import Verdict
 
 
@@ -28,6 +31,7 @@ class Invariants:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._told = False
 
     def verdicts(self) -> list[Verdict]:
         """What came of each invariant, cluster by cluster."""
@@ -36,13 +40,14 @@ class Invariants:
         return [one for name in self._ledger.clusters() for one in check_ledger(self._ledger, cluster=name)]
 
     def check(self) -> None:
-        """Fails the test with one line for each invariant that is broken."""
+        """Fails the test with one line for each invariant that is broken; once, as the end of the test checks again."""
         broken = [
             f"{one.invariant.name} is broken at position {one.position}: {one.text}"
             for one in self.verdicts()
             if one.broken
         ]
-        if broken:
+        if broken and not self._told:
+            self._told = True
             pytest.fail("\n".join(broken), pytrace=False)
 
 
@@ -53,6 +58,14 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
     with Ledger.open(str(tmp_path / "vcledger.db"), create=True) as opened:
         yield opened
+
+
+@pytest.fixture
+def sim_cluster(ledger: Ledger) -> SimCluster:
+    """A simulated cluster, empty but for the queue `default`, and the scheduler."""
+    from vcledger.testing.cluster import SimCluster
+
+    return SimCluster(ledger)
 
 
 @pytest.fixture

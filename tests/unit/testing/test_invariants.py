@@ -105,6 +105,7 @@ BIND_OK = binding.BindSucceeded(node="n")
 BIND_FAILED = binding.BindFailed(node="n", code=500)
 RESYNC = resync.ResyncQueued(job="", attempt=1, delay_seconds=0, reason="BindFailed")
 PATCHED = binding.PodConditionPatched(type="PodScheduled", status="False", reason="SchedulerError", message="m")
+ALLOCATED = scheduling.TaskAllocated(job="ns/g", node="n", gang_needed=2)
 TICK = observation.Bookmark(resource="pods", resource_version="1")
 
 
@@ -162,11 +163,7 @@ BROKEN: dict[str, tuple[int, int, History]] = {
     "half a gang": (
         8,
         3,
-        h()
-        .see(group(), "PodGroup")
-        .see(pod(group="g"))
-        .add(scheduling.TaskAllocated(job="ns/g", node="n"), cycle=1)
-        .add(scheduling.CycleEnded(cycle=1), "Scheduler", "", "", namespace="", cycle=1),
+        h().see(group(), "PodGroup").see(pod(group="g")).add(ALLOCATED).wait(1).add(TICK),
     ),
     "over with a doubt": (
         11,
@@ -258,12 +255,26 @@ HELD: dict[str, tuple[int, History]] = {
         8,
         h()
         .see(group(), "PodGroup")
-        .add(scheduling.TaskAllocated(job="ns/g", node="n"), cycle=1)
-        .add(scheduling.TaskAllocated(job="ns/g", node="n"), name="q", uid="v", cycle=1)
-        .add(scheduling.CycleEnded(cycle=1), "Scheduler", "", "", namespace="", cycle=1),
+        .see(pod(group="g", node="n", phase="Running"))
+        .see(pod("v", "q", "n", "Running", "g"))
+        .add(ALLOCATED)
+        .wait(1)
+        .add(TICK),
     ),
     "another message": (12, h().add(PATCHED).add(msgspec.structs.replace(PATCHED, message="other"))),
 }
+
+
+def test_half_a_pass_is_not_judged_yet() -> None:
+    """The rest of it may follow at the same moment."""
+    history = h().see(group(), "PodGroup").see(pod(group="g")).add(ALLOCATED)
+    assert history.verdict(8).outcome == "not applicable"
+
+
+def test_a_task_that_is_placed_by_itself_is_no_gang() -> None:
+    alone = msgspec.structs.replace(ALLOCATED, gang_needed=0)
+    history = h().see(group(), "PodGroup").see(pod(group="g")).add(alone).wait(1).add(TICK)
+    assert history.verdict(8).outcome == "not applicable"
 
 
 @pytest.mark.parametrize("name", HELD)
