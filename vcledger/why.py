@@ -533,7 +533,7 @@ def pod_story(ledger: Ledger, answer: Explanation, *, cluster: str | None = None
             found[recorded.position] = recorded
     for recorded in map(codec.recorded, ledger.store.get([p for p in positions if p not in found])):
         found[recorded.position] = recorded
-    until = ledger.observed_at(answer.at)
+    until = _micros(answer.asked or answer.time)
     told = [
         recorded
         for recorded in found.values()

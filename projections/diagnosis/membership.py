@@ -57,15 +57,14 @@ def folded(case: Case, proves: str) -> Evidence:
     return Evidence(position=case.at, what="the cache folded up to here", proves=proves, known=RECOMPUTED)
 
 
-def said_evidence(said: list[Said], proves: str) -> list[Evidence]:
+def said_evidence(said: Sequence[Said], proves: str) -> list[Evidence]:
     """Positions of what was said."""
-    return [
-        Evidence(
-            position=one.position, what=f"{one.source} of {one.about}: {one.reason}", proves=proves, known=one.known
-        )
-        for one in said
-        if one.position
-    ]
+    found = []
+    for one in said:
+        if one.position:
+            what = f"{one.source} of {one.about}: {one.reason or f'{one.by}={one.status}'}"
+            found.append(Evidence(position=one.position, what=what, proves=proves, known=one.known))
+    return found
 
 
 def podgroup_missing(case: Case) -> Finding | None:

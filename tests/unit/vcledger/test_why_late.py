@@ -12,7 +12,7 @@ from projections.diagnosis.model import Explanation
 from projections.diagnosis.text import lines, plain
 from tests.unit.vcledger import build
 from vcledger.ledger import Ledger
-from vcledger.why import why
+from vcledger.why import pod_story, why
 
 REFUSED = "0/2 nodes are unavailable: 2 Insufficient cpu."
 
@@ -103,6 +103,19 @@ def test_the_time_of_the_answer_is_its_own_clusters(ledger: Ledger) -> None:
     answer = why(ledger, "default", "w", position=ledger.store.head(), cluster="c")
     assert answer.time == "2026-03-01T03:00:30Z"
     assert why(ledger, "default", "w", position=ledger.store.head(), cluster="d").time == "2026-03-01T03:00:09Z"
+
+
+def test_the_story_has_late_facts_up_to_the_time_asked_about(ledger: Ledger) -> None:
+    """As those stand last in the log, its last event's time bounds nothing."""
+    ledger.store.append([build.seen("MODIFIED", waiting(25, node_name="n2"), 25)])
+    ledger.store.append([build.seen("MODIFIED", waiting(12, REFUSED), 12)])
+    whole = why(ledger, "default", "w", position=ledger.store.head())
+    assert "on node n2" in [line.text for line in pod_story(ledger, whole)]
+    early = why(ledger, "default", "w", position=10, asked_at=build.START + 24_000_000)
+    assert "on node n2" not in [line.text for line in pod_story(ledger, early)]
+    later = why(ledger, "default", "w", position=10, asked_at=build.START + 26_000_000)
+    assert "on node n2" in [line.text for line in pod_story(ledger, later)]
+    assert later.disagreements[0].startswith("Pod default/w was on node n2 by 2026-03-01T03:00:25Z")
 
 
 def test_what_came_later_or_is_older_than_the_last_that_is_known_changes_nothing(ledger: Ledger) -> None:
