@@ -7,7 +7,7 @@ loop, live and when it rebuilds: the same events give the same state, to the byt
 from __future__ import annotations
 
 from projections.cache.fold import evolve as evolve_cache
-from projections.cache.state import PodRef
+from projections.cache.state import HAS_ANTI_AFFINITY, PodRef
 from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler import charges
 from vcledger.scheduler.fold_events import APPLY, drop, end, forget_resync, resync_key, watch_key
@@ -110,6 +110,7 @@ def _observe_pod(flow: Flow, recorded: Recorded, pod: Pod) -> None:
     elif ref is None:
         flow.pods.pop(key, None)
         flow.placed.pop(key, None)
+        flow.guarded.pop(key, None)
     if old is not None and (ref is None or ref.uid != old.uid):
         pod_gone(flow, old.namespace, old.name, old.uid, recorded.position)
     task = flow.tasks.get(ref.uid) if ref is not None else None
@@ -128,6 +129,10 @@ def _keep_pod(flow: Flow, key: str, ref: PodRef, pod: Pod) -> None:
         flow.placed[key] = PlacedPod.of(pod)
     else:
         flow.placed.pop(key, None)
+    if ref.flags & HAS_ANTI_AFFINITY and ref.phase not in _OVER:
+        flow.guarded[key] = None
+    else:
+        flow.guarded.pop(key, None)
 
 
 def pod_gone(flow: Flow, namespace: str, name: str, uid: str, position: int) -> None:

@@ -9,10 +9,9 @@ Volumes and claims are seen as assumed, nodes by what is idle now: what is being
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
-from projections.cache.state import HAS_ANTI_AFFINITY, PodRef
+from projections.cache.state import PodRef
 from projections.diagnosis.claims import class_name
 from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses
 from projections.diagnosis.reasons import VOLUME_BIND, Reason
@@ -20,7 +19,7 @@ from projections.diagnosis.views import ClusterView, NodeView, PlacedPod, TaskVi
 from projections.diagnosis.volumes import storage_asked
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.state import Flow
-from vcledger.why_views import lone_task, node_view, reported_attachments, task_view
+from vcledger.why_views import lone_task, reported_attachments, task_view
 from volcano.events.base import Subject
 from volcano.events.scheduling import FitErrors, TaskAllocated, TaskUnschedulable
 from volcano.events.volume import Provision, StaticBinding, VolumesAssumed
@@ -43,7 +42,19 @@ class Plan(NamedTuple):
 
 def idle_view(flow: Flow, name: str) -> NodeView:
     """A node by what is idle now."""
-    return replace(node_view(flow.cache.nodes[name]), releasing={}, pipelined={})
+    info = flow.cache.nodes[name]
+    idle, allocatable = info.idle, info.allocatable
+    return NodeView(
+        name=name,
+        node=info.node,
+        allocatable={"cpu": allocatable.milli_cpu, "memory": allocatable.memory, **(allocatable.scalars or {})},
+        idle={"cpu": idle.milli_cpu, "memory": idle.memory, **(idle.scalars or {})},
+        pods=len(info.tasks),
+        pods_max=allocatable.max_task_num or None,
+        schedulable=info.ready,
+        phase_reason=info.reason,
+        position=info.position,
+    )
 
 
 def cluster_of(flow: Flow, pods: Iterable[Pod], nodes: Iterable[str] | None = None) -> ClusterView:
@@ -65,13 +76,15 @@ def placed_pods(flow: Flow, asking: list[Pod]) -> list[PlacedPod]:
     """The pods on nodes, those on their way included, when one of ours looks at others; else only those whose own
     anti-affinity concerns everybody."""
     if any(is_interdependent(pod) for pod in asking):
-        found = list(flow.placed.values())
+        keys = [*flow.placed, *(task.key for task in flow.tasks.values() if task.key not in flow.placed)]
     else:
-        pods = flow.cache.pods
-        found = [one for key, one in flow.placed.items() if pods[key].flags & HAS_ANTI_AFFINITY]
-    for task in flow.tasks.values():
-        pod = flow.pods.get(task.key)
-        if pod is not None and task.key not in flow.placed:
+        keys = list(flow.guarded)
+    found = []
+    for key in keys:
+        placed, pod, task = flow.placed.get(key), flow.pods.get(key), flow.task(key)
+        if placed is not None:
+            found.append(placed)
+        elif pod is not None and task is not None:
             found.append(PlacedPod.of(pod, task.node))
     return found
 

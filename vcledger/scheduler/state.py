@@ -129,9 +129,11 @@ class Recovery(msgspec.Struct):
 class Flow:
     """The state. Only `vcledger.scheduler.fold.evolve` changes it.
 
-    `conditions` is the condition last written to a pod (by UID): its message, and the version that it got, '' while the
-    answer is out. `notices` is what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
-    so none is ever left over at a crash, and they are no part of the state."""
+    conditions  the condition last written to a pod (by UID): its message and version, '' while the answer is out
+    guarded     the pods whose own anti-affinity concerns everybody
+    notices     what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
+                so none is ever left over at a crash, and they are no part of the state
+    """
 
     def __init__(self, config: FlowConfig | None = None) -> None:
         self.config = config or FlowConfig()
@@ -141,6 +143,7 @@ class Flow:
         self.listed: dict[str, None] = {}
         self.pods: dict[str, Pod] = {}
         self.placed: dict[str, PlacedPod] = {}
+        self.guarded: dict[str, None] = {}
         self.tasks: dict[str, FlowTask] = {}
         self.attempts: dict[str, int] = {}
         self.handlers: dict[str, Handler] = {}
