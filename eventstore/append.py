@@ -19,7 +19,7 @@ from eventstore import codec as coding
 from eventstore import schema
 from eventstore.backend import Backend, EventRow, translated
 from eventstore.chain import GENESIS, batch_hash, canonical
-from eventstore.codec import Codec, Known, Stored, shorten
+from eventstore.codec import SAMPLES_MIN, Codec, Known, Stored, shorten
 from eventstore.training import SAMPLES, Sampler, Schedule
 from eventstore.types import KEYED, AppendResult, InvalidEvent, NewEvent, StreamId, WrongExpectedVersion
 from eventstore.words import Head, Words, check_text
@@ -236,8 +236,8 @@ class Appender:
 
     def _train(self, connection: Connection, first: int, last: int) -> None:
         """Trains a dictionary on what was set aside, and takes it when it is clearly better than the last one."""
-        samples = self._sampler.samples
-        if len(samples) < SAMPLES:
+        samples = self._sampler.chosen()
+        if len(samples) < SAMPLES_MIN:
             samples = self._recent(connection, first, SAMPLES) + samples
         made = coding.train(samples)
         active = self._codec.active

@@ -35,6 +35,12 @@ class Sampler:
         self.samples: list[bytes] = []
         self._stride, self._skip = 1, 0
 
+    def chosen(self) -> list[bytes]:
+        """At most SAMPLES of them, evenly spread: the time that a training takes goes with their number."""
+        there = len(self.samples)
+        wanted = min(there, SAMPLES)
+        return [self.samples[place * there // wanted] for place in range(wanted)]
+
     def see(self, payloads: Iterable[bytes | None]) -> None:
         """Payloads in their short form; None for those without one."""
         stride, at = self._stride, self._skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from eventstore.codec import SAMPLES_MIN
 from eventstore.training import FIRST, GROWTH, RATIO_WINDOW, SAMPLES, RatioWatch, Sampler, Schedule
 
 
@@ -27,6 +28,10 @@ def test_samples_are_spread_over_all_that_went_by(batch: int) -> None:
     assert SAMPLES <= len(numbers) < 2 * SAMPLES
     assert numbers == sorted(numbers)
     assert max(after - before for before, after in zip([0, *numbers], [*numbers, 60_000], strict=True)) < 200
+    chosen = sampler.chosen()
+    assert len(chosen) == len(set(chosen)) == SAMPLES >= SAMPLES_MIN
+    assert [int(sample) for sample in chosen] == sorted(map(int, chosen))
+    assert int(chosen[-1]) > 59_500
     sampler.clear()
     sampler.see([None, b"", b"x"])
     assert sampler.samples == [b"x"]
