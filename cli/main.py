@@ -30,6 +30,7 @@ COMMANDS = (
     "conformance",
     "verify",
     "check",
+    "simulate",
     "stats",
     "db",
     "demo",

@@ -1,0 +1,125 @@
+"""`vcledger simulate --seed N`: one simulated world, its digest, and what was broken.
+
+Owns the printing. Must not know what a world is made of. Called by `cli.main`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli import render
+from cli.common import CHECK_FAILED, Output, OutputOption, fail
+
+if TYPE_CHECKING:
+    from eventstore import EventStore
+    from vcledger.sim.plan import Plan
+    from vcledger.sim.simulate import SimResult
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("simulate")(simulate)
+
+
+def simulate(
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Everything that happens is drawn from it")] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, help="So many worlds, from this seed on")] = 1,
+    steps: Annotated[
+        int, typer.Option("--steps", min=1, help="About so many doings of users, half as many faults")
+    ] = 40,
+    faults: Annotated[
+        str,
+        typer.Option("--faults", help="all, none, or names and groups, by commas; an unknown one lists them"),
+    ] = "all",
+    once: Annotated[bool, typer.Option("--once", help="Run each plan once instead of comparing two runs")] = False,
+    keep: Annotated[
+        Path, typer.Option("--keep", metavar="FOLDER", help="Where a failure leaves its plan and its ledger")
+    ] = Path("simulated"),
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Run this plan, which a failure left, instead")
+    ] = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """Runs the scheduler against a simulated API server with faults, then without, until all is at rest.
+
+    The same seed gives the same log. Exits 1 when something did not hold.
+    """
+    from vcledger.sim import simulate as sim
+    from vcledger.sim.faults import named
+
+    if output not in (Output.table, Output.json, Output.yaml):
+        fail(f"`vcledger simulate` prints table, json or yaml, not {output.value}")
+    chosen = named(faults)
+    results = []
+    for number in range(seed, seed + (1 if plan else count)):
+        if plan is not None:
+            result = sim.run_plan(_read(plan), check=broken_invariants, twice=not once, keep=keep)
+        else:
+            result = sim.simulate(number, steps, chosen, check=broken_invariants, twice=not once, keep=keep)
+        results.append(result)
+        if output is Output.table:
+            report(result, keep)
+    if output is not Output.table:
+        render.data([as_data(result) for result in results], output)
+    if not all(result.ok for result in results):
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _read(path: Path) -> Plan:
+    import msgspec
+
+    from vcledger.sim.plan import decode
+
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        fail(f"{path} cannot be read: {error.strerror}")
+    except msgspec.MsgspecError as error:
+        fail(f"{path} is no plan: {error}")
+
+
+def broken_invariants(store: EventStore, cluster: str) -> list[str]:
+    """The invariants that the world's ledger breaks."""
+    from vcledger.ledger import Ledger
+    from vcledger.testing.invariants import check_ledger
+
+    return [
+        f"invariant {one.invariant.number}, {one.invariant.name}, broken at {one.position}: {one.text}"
+        for one in check_ledger(Ledger(store), cluster=cluster)
+        if one.broken
+    ]
+
+
+def report(result: SimResult, keep: Path) -> None:
+    """A world in a few lines."""
+    typer.echo(f"seed {result.seed}  digest {result.digest}")
+    hit = ", ".join(f"{name} {count}" for name, count in result.hits.items()) or "none"
+    typer.echo(
+        f"  {result.events} events, {result.binds} of {result.pods} pods with a node, {result.crashes} crashes, "
+        f"at rest {result.rest:.0f} s after the faults"
+    )
+    typer.echo(f"  faults: {hit}")
+    for line in result.broken:
+        typer.echo(f"  broken: {line}")
+    if result.broken:
+        typer.echo(f"  the plan and the ledger are in {keep / f'seed-{result.seed}'}")
+
+
+def as_data(result: SimResult) -> dict[str, object]:
+    """A result as data."""
+    return {
+        "seed": result.seed,
+        "ok": result.ok,
+        "digest": result.digest,
+        "broken": list(result.broken),
+        "events": result.events,
+        "binds": result.binds,
+        "pods": result.pods,
+        "crashes": result.crashes,
+        "simulated_seconds": result.seconds,
+        "rest_seconds": result.rest,
+        "hits": result.hits,
+    }
