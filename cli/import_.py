@@ -45,7 +45,17 @@ def import_(
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Also say in full what these sources cannot prove")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="End with 1 when any piece of the input was broken")] = False,
+    observed_at: Annotated[
+        str | None,
+        typer.Option(
+            "--observed-at",
+            metavar="TIME",
+            help="When lists, objects and watch lines were observed, or now. Default: see docs/importing.md",
+            show_default=False,
+        ),
+    ] = None,
+    lenient: Annotated[bool, typer.Option("--lenient", help="End with 0 even if input was broken or cut off")] = False,
+    strict: Annotated[bool, typer.Option("--strict", hidden=True, help="The default now: see --lenient")] = False,
     broken: Annotated[
         Path | None, typer.Option("--broken", metavar="FILE", help="Write broken input here, as JSON lines")
     ] = None,
@@ -69,7 +79,8 @@ def import_(
     given together are merged by time. Values of environment variables, managedFields and the last-applied annotation
     are left out unless asked for. Broken input is counted and named, and what stands beside it is imported.
     """
-    from vcledger.sources import ImportOptions, NothingToImport, StorageOptions, import_paths, refuse_missing
+    from vcledger.sources import ImportOptions, NothingToImport, StorageOptions
+    from vcledger.sources.pipeline import Import
 
     if output not in ("text", "json"):
         fail(f"-o {output}: import answers as text or json")
@@ -80,10 +91,12 @@ def import_(
         max_line_bytes=size_of(max_line_size),
         snapshots=not no_snapshots,
         broken_file=broken,
+        observed_at=moment_of(observed_at),
     )
-    refuse_missing(paths)
-    with opened(db, read_only=False, create=True) as ledger, progress_bar(paths) as progress:
-        report = import_paths(ledger, paths, cluster=cluster, options=options, progress=progress)
+    with progress_bar(paths) as progress, Import(cluster, options, progress) as job:
+        job.look(paths)
+        with opened(db, read_only=False, create=True) as ledger:
+            report = job.run(ledger)
     if output == "json":
         typer.echo(as_json(report))
     else:
@@ -91,8 +104,19 @@ def import_(
             typer.echo(line)
     if report.nothing_read and report.broken_count:
         raise NothingToImport(f"nothing in the input could be read: {report.broken[0]}")
-    if strict and report.broken_count:
-        fail(f"{render.plural(report.broken_count, 'broken piece')} (--strict)", CHECK_FAILED)
+    if report.broken_count and (strict or not lenient):
+        pieces = render.plural(report.broken_count, "piece")
+        fail(f"{pieces} of the input broken or cut off; the rest is imported (--lenient ends with 0)", CHECK_FAILED)
+
+
+def moment_of(text: str | None) -> int | None:
+    """Microseconds of --observed-at."""
+    from vcledger.at import parse_time
+    from vcledger.sources.pipeline import now_micros
+
+    if text is None:
+        return None
+    return now_micros() if text == "now" else parse_time(text)
 
 
 def size_of(text: str) -> int:

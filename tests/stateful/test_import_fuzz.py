@@ -16,15 +16,17 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.sources.given import compact, imported, pod, watch_line, watch_of
+from tests.unit.sources.given import NOW, clock, compact, imported, pod, watch_line, watch_of
 from vcledger.sources.compress import CutOff, decompressed
 from vcledger.sources.detect import Format
 from vcledger.sources.framing import Piece, line_batches, values
 from vcledger.sources.items import Item
+from vcledger.sources.moments import Moments
 from vcledger.sources.observe import Observer
 from vcledger.sources.reader import Reader
 from vcledger.sources.redact import StorageOptions
 from vcledger.sources.report import FileReport, ImportReport, Tally
+from vcledger.sources.shape import Clock
 
 LIMIT = 1 << 16
 LINES = [line for line in watch_of("07").splitlines() if len(line) < 8_000][::23]
@@ -47,7 +49,8 @@ def cut(data: bytes, sizes: list[int]) -> Iterator[bytes]:
 def read(data: bytes, sizes: list[int], format_: Format | None = None) -> tuple[list[Item], ImportReport]:
     """Everything that a reader makes of the bytes."""
     report = ImportReport()
-    reader = Reader("fuzz", Observer("c", StorageOptions()), Tally(report, FileReport("fuzz", "")), LIMIT)
+    tally, moments = Tally(report, FileReport("fuzz", "")), Moments(Clock(), clock, NOW)
+    reader = Reader("fuzz", Observer("c", StorageOptions()), tally, LIMIT, moments)
     chunks = reader.open(cut(data, sizes))
     if format_ is not None:
         reader.format = format_

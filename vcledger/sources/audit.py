@@ -1,6 +1,7 @@
 """API server audit logs (audit.k8s.io, any version): what a write's answer proves.
 
-Owns which audit events say something, and what. Must not know files nor the log. Called by `vcledger.sources.reader`.
+Owns which audit events say something, what, and which attempt a bind is. Must not know files, nor of the log more than
+earlier binds. Called by `vcledger.sources.reader` and `vcledger.sources.pipeline`.
 
 A successful create, update or patch that was logged with its response body (RequestResponse level) shows the object as
 it was stored. A delete shows the object's last state or, while something still holds it, the state with its
@@ -18,11 +19,14 @@ from typing import Any
 
 import msgspec
 
+from eventstore import EventStore
 from eventstore.types import INFERRED, NewEvent, StreamId
-from vcledger.sources.items import Item, ListItem, Sighting, Vanished
+from vcledger.sources.items import Item, Vanished
+from vcledger.sources.moments import payload_size
 from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, shown
 from vcledger.sources.redact import ABSENT
 from vcledger.sources.shape import keyed, shapes, time_of
+from volcano.events import catalog
 from volcano.events.base import DomainEvent
 from volcano.events.binding import BindFailed, BindRequested, BindSucceeded
 from volcano.objects.kinds import BY_GROUP_KIND, KINDS, Kind
@@ -239,15 +243,73 @@ def in_order(items: Iterable[Item]) -> Iterator[Item]:
     size = 0
     for item in items:
         heapq.heappush(heap, (item.observed_at, next(order), item))
-        size += _size(item)
+        size += payload_size(item)
         while len(heap) > WINDOW or size > WINDOW_BYTES:
             first = heapq.heappop(heap)[2]
-            size -= _size(first)
+            size -= payload_size(first)
             yield first
     while heap:
         yield heapq.heappop(heap)[2]
 
 
-def _size(item: Item) -> int:
-    event = item.event if isinstance(item, ListItem | Sighting) else item
-    return len(event.payload) if type(event) is NewEvent else 0
+class Attempts:
+    """Numbers the binds of each pod, over the files of a call and what the ledger has of earlier imports. The ledger is
+    asked once for each pod, and only when it has the pod."""
+
+    def __init__(self, store: EventStore, cluster: str) -> None:
+        self.store, self.cluster = store, cluster
+        self._keys: dict[StreamId, set[int]] = {}
+        self._asked: dict[str, int] = {}
+
+    def numbered(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, with the attempt in each bind's request and outcome. A bind that the ledger has already is not
+        counted again."""
+        for item in items:
+            if type(item) is NewEvent and item.known == INFERRED:
+                if item.type == "BindRequested":
+                    item = self._asking(item)
+                elif item.type in ("BindSucceeded", "BindFailed"):
+                    event: Any = _outcomes.decode(item.payload)
+                    item = _with_attempt(item, self._asked.pop(event.audit_id, 1))
+            yield item
+
+    def _asking(self, event: NewEvent) -> NewEvent:
+        keys = self._keys.get(event.stream)
+        if keys is None:
+            keys = self._keys[event.stream] = self._earlier(event.stream)
+        if event.resource_version not in keys and event.resource_version is not None:
+            keys.add(event.resource_version)
+        number = len(keys)
+        asked: Any = _outcomes.decode(event.payload)
+        if asked.audit_id and number > 1:
+            self._asked[asked.audit_id] = number
+        return _with_attempt(event, number)
+
+    def _earlier(self, stream: StreamId) -> set[int]:
+        """The keys of the pod's binds in the ledger."""
+        if self.store.stream_head(stream) is None:
+            return set()
+        found = self.store.read(
+            cluster=stream.cluster,
+            kinds=stream.kind,
+            namespace=stream.namespace,
+            name=stream.name,
+            uid=stream.uid,
+            types="BindRequested",
+        )
+        return {one.resource_version for one in found if one.resource_version is not None}
+
+
+class _Audited(msgspec.Struct):
+    audit_id: str = ""
+
+
+_outcomes = msgspec.json.Decoder(_Audited)
+
+
+def _with_attempt(event: NewEvent, number: int) -> NewEvent:
+    """The event of a bind with its number."""
+    if number == 1:
+        return event
+    decoded_event = catalog.decode(event.type, event.schema, event.stream.kind, event.payload)
+    return event._replace(payload=catalog.encode(msgspec.structs.replace(decoded_event, attempt=number)).payload)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -29,21 +29,31 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 class CutOff(VcledgerError):
-    """The compressed data end too early, or are damaged. What came before was given out."""
+    """The compressed data end too early, or are damaged (`damaged`). What came before was given out."""
+
+    def __init__(self, message: str, damaged: bool) -> None:
+        super().__init__(message)
+        self.damaged = damaged
 
 
 class _Codec(NamedTuple):
-    """How one compression is undone: a new decompressor for each frame or member, and what it raises."""
+    """How one compression is undone: a new decompressor for each frame or member, what it raises, and by how many bytes
+    it is fed. `copies`: its decompressor can be copied, so that of a damaged piece what comes before the damage is got
+    by going through it again a byte at a time. The other is fed by less."""
 
     name: str
     magic: bytes
     make: Callable[[], Any]
     error: type[Exception]
+    piece: int
+    copies: bool
 
 
 CODECS: tuple[_Codec, ...] = (
-    _Codec("gzip", GZIP_MAGIC, lambda: zlib.decompressobj(31), zlib.error),
-    _Codec("zstd", ZSTD_MAGIC, lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError),
+    _Codec("gzip", GZIP_MAGIC, lambda: zlib.decompressobj(31), zlib.error, PIECE, True),
+    _Codec(
+        "zstd", ZSTD_MAGIC, lambda: zstandard.ZstdDecompressor().decompressobj(), zstandard.ZstdError, 1 << 9, False
+    ),
 )
 
 
@@ -77,7 +87,7 @@ def as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
         for text in codecs.iterdecode(chain([first], chunks), "utf-16"):
             yield text.encode()
     except UnicodeError as error:
-        raise CutOff(f"the UTF-16 text is damaged: {error}") from error
+        raise CutOff(f"the UTF-16 text is damaged: {error}", True) from error
 
 
 def decompressed(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -100,15 +110,22 @@ def _undone(codec: _Codec, head: bytes, chunks: Iterator[bytes]) -> Iterator[byt
     """Frame after frame. Zero bytes after a gzip member are padding, as gzip itself has it."""
     engine: Any = codec.make()
     begun = False
-    for piece in _pieces(head, chunks):
+    at = 0
+    for piece in _pieces(head, chunks, codec.piece):
+        at += len(piece)
         rest = piece
         while rest:
             if not begun and codec.magic == GZIP_MAGIC and not (rest := rest.lstrip(b"\0")):
                 break
+            before = engine.copy() if codec.copies else None
             try:
                 out = engine.decompress(rest)
             except codec.error as error:
-                raise CutOff(f"the {codec.name} data are damaged: {error}") from error
+                where = at - len(rest)
+                if before is not None:
+                    where += yield from _salvaged(codec, before, rest)
+                reason = f"the {codec.name} data are damaged, at about byte {where:,} of the file ({error})"
+                raise CutOff(reason, True) from error
             begun = True
             if out:
                 yield out
@@ -116,12 +133,21 @@ def _undone(codec: _Codec, head: bytes, chunks: Iterator[bytes]) -> Iterator[byt
             if engine.eof:
                 rest, engine, begun = engine.unused_data, codec.make(), False
     if begun:
-        raise CutOff(f"the {codec.name} data end before their end mark: the file is cut off")
+        raise CutOff(f"the file is cut off: its {codec.name} data stop at byte {at:,}, before their end mark", False)
 
 
-def _pieces(head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    for start in range(0, len(head), PIECE):
-        yield head[start : start + PIECE]
-    for chunk in chunks:
-        for start in range(0, len(chunk), PIECE):
-            yield chunk[start : start + PIECE]
+def _salvaged(codec: _Codec, engine: Any, piece: bytes) -> Generator[bytes, None, int]:
+    """What a damaged piece holds before the damage; returns how many of its bytes that took."""
+    for number in range(len(piece)):
+        try:
+            if out := engine.decompress(piece[number : number + 1]):
+                yield out
+        except codec.error:
+            return number
+    return len(piece)
+
+
+def _pieces(head: bytes, chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
+    for chunk in chain([head], chunks):
+        for start in range(0, len(chunk), size):
+            yield chunk[start : start + size]

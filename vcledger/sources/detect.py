@@ -47,23 +47,29 @@ def detect(head: bytes) -> Format:
     return Format.yaml
 
 
+def form_of(shape: Shape) -> Format | None:
+    """The form of one JSON value by its keys; None when it is of none, or lacks what makes it an object by itself."""
+    if shape.recorded_at is not None:
+        return Format.recording
+    if shape.type is not None and shape.kind is None and bytes(shape.object):
+        return Format.watch
+    if is_audit(shape):
+        return Format.audit
+    return Format.objects if shape.kind and shape.api_version else None
+
+
+def first_line_is_whole(head: bytes) -> bool:
+    """Whether the first line of a stream is a JSON value, so that its lines are its values."""
+    return _shape(head.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")[0]) is not None
+
+
 def _of_json(text: bytes) -> Format:
     """By the first line when it is a whole value; else by what keys the beginning shows."""
     if volcano_dump.sniff(text):
         return Format.dump
     line, newline, _ = text.partition(b"\n")
     shape = _shape(line) if newline or len(text) < HEAD_BYTES else None
-    if shape is None:
-        return _of_beginning(text)
-    if shape.recorded_at is not None:
-        return Format.recording
-    if shape.type is not None and bytes(shape.object):
-        return Format.watch
-    if is_audit(shape):
-        return Format.audit
-    if shape.kind and shape.api_version:
-        return Format.objects
-    return _of_beginning(text)
+    return (form_of(shape) if shape is not None else None) or _of_beginning(text)
 
 
 def _shape(line: bytes) -> Shape | None:
@@ -82,12 +88,17 @@ _MARKS = tuple(
     )
 )
 _LINE_KEYS = re.compile(rb'(?m)^\s*\{\s*"(recordedAt)"\s*:')
+_WATCH_KEYS = re.compile(
+    rb'\{\s*"(?:type"\s*:\s*"(?:ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|LIST)"\s*,\s*"object|object)"\s*:\s*\{'
+)
 
 
 def _of_beginning(text: bytes) -> Format:
-    """A first line that is broken, or a value over many lines."""
+    """A first line that is broken or very long, or a value over many lines."""
     if _LINE_KEYS.search(text):
         return Format.recording
+    if _WATCH_KEYS.match(text):
+        return Format.watch
     if any(mark.search(text) for mark in _MARKS):
         return Format.objects
     return Format.unknown

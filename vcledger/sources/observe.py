@@ -7,6 +7,7 @@ kind and its quantities are parsed. Must not know the format it came in nor the 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -259,17 +260,34 @@ def about_of(part: Any) -> str:
     return ""
 
 
-def newest_time(part: Any) -> int | None:
-    """The newest moment, in microseconds, at which the object says that something happened to it: creation, the writes
-    in managedFields, the request to delete it, conditions, and what an Event counts. None when it says none.
-
-    It stands in for the time of observation in formats that have none: it is never later than that. Times that may lie
-    in the future (expiry dates in annotations, the end of a grace period) are not looked at."""
+def written_time(part: Any) -> int | None:
+    """The newest moment at which the API server itself says that it wrote the object: its creation and the writes in
+    managedFields. None when it says none. Nobody else can set these."""
     meta = part.metadata
     found = [micros_or_none(meta.creation_timestamp)]
     managed = bytes(meta.managed_fields)
     if managed:
         found += [micros_or_none(text) for text in _managed_times(managed)]
+    return max((time for time in found if time is not None), default=None)
+
+
+_PAST = re.compile(
+    rb'"(?:lastHeartbeatTime|lastProbeTime|lastUpdateTime|startedAt|finishedAt|startTime|timeAdded)"'
+    rb'\s*:\s*"(\d[^"\\]{18,34})"'
+)
+"""Times that say when something has happened, in parts of an object that the structs leave out: kubelets send one of
+them with each heartbeat, so that a node shows one of the last five minutes."""
+
+
+def newest_time(part: Any, data: bytes = b"") -> int | None:
+    """The newest moment, in microseconds, at which the object says that something happened to it: creation, the writes
+    in managedFields, the request to delete it, conditions, and what an Event counts; with `data`, the object's JSON,
+    also heartbeats, and when containers began and ended. None when it says none.
+
+    Unless a clock is wrong, it is not later than the moment of observation. Times that may lie in the future (expiry
+    dates in annotations, the end of a grace period) are not looked at."""
+    meta = part.metadata
+    found = [written_time(part)]
     if (deleted := micros_or_none(meta.deletion_timestamp)) is not None:
         found.append(deleted - (meta.deletion_grace_period_seconds or 0) * 1_000_000)
     status = getattr(part, "status", None)
@@ -279,6 +297,7 @@ def newest_time(part: Any) -> int | None:
         series = part.series.last_observed_time if part.series is not None else None
         times = (part.first_timestamp, part.last_timestamp, part.deprecated_last_timestamp, part.event_time, series)
         found += [micros_or_none(text) for text in times]
+    found += [micros_or_none(text.decode("ascii", "replace")) for text in set(_PAST.findall(data))]
     return max((time for time in found if time is not None), default=None)
 
 

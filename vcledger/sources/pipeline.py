@@ -6,12 +6,15 @@ snapshots. Must not know any format, nor what the sink does. Called by `cli.impo
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import IO
 
 import msgspec
@@ -21,22 +24,29 @@ from vcledger.at import bare_name
 from vcledger.codec import OBJECT_TYPES
 from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
+from vcledger.sources.audit import Attempts
 from vcledger.sources.compress import STDIN, CutOff, decompressed, open_source, raw_chunks
 from vcledger.sources.detect import HEAD_BYTES, Format, detect
 from vcledger.sources.framing import DEFAULT_LIMIT
 from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Vanished
+from vcledger.sources.lateness import Admission
 from vcledger.sources.merge import Coverage, by_time, find
+from vcledger.sources.moments import Moments
 from vcledger.sources.observe import Observer
 from vcledger.sources.prove import cannot_prove
 from vcledger.sources.reader import Reader
 from vcledger.sources.redact import StorageOptions
 from vcledger.sources.report import Broken, FileReport, ImportReport, Tally, silent
+from vcledger.sources.shape import Clock
 from vcledger.sources.sink import BATCH, Sink
 from vcledger.sources.snapshots import Snapshots
 
 WATCHES = frozenset({Format.recording, Format.watch})
 SECOND_HAND = frozenset({Format.audit, Format.dump})
 """Formats that show objects as others saw them: late where a watch covers the time."""
+
+WITHOUT_TIMES = frozenset({Format.watch, Format.objects, Format.yaml})
+"""Formats that do not say when something was observed."""
 
 LIMIT_MIN = 1 << 16
 TURN_SECONDS = 0.0005
@@ -57,13 +67,20 @@ class NothingToImport(VcledgerError):
 
 class ImportOptions(msgspec.Struct, frozen=True):
     """storage: what to keep of objects. max_line_bytes: the largest line, object or list item. snapshots: make those of
-    the cache that are due. broken_file: where broken input is written, as JSON lines."""
+    the cache that are due. broken_file: where broken input is written, as JSON lines. observed_at: when things were
+    observed, in microseconds, in formats that do not say it; None: by the rule of `vcledger.sources.moments`."""
 
     storage: StorageOptions = StorageOptions()
     max_line_bytes: int = DEFAULT_LIMIT
     snapshots: bool = True
     batch: int = BATCH
     broken_file: Path | None = None
+    observed_at: int | None = None
+
+
+def now_micros() -> int:
+    """The clock of an import, microseconds since 1970."""
+    return time.time_ns() // 1_000
 
 
 class Source:
@@ -73,6 +90,8 @@ class Source:
         self.path, self.format, self._head = path, format_, head
         self._spooled: IO[bytes] | None = None
         self.dump_time: int | None = None
+        self.received: int | None = None
+        self.forms = [format_]
 
     @property
     def name(self) -> str:
@@ -113,12 +132,21 @@ class Source:
             yield self._head
         yield from raw_chunks(open_source(STDIN), count)
 
-    def spool(self, stack: ExitStack) -> None:
+    def modified(self) -> int | None:
+        """When the file was written last, in microseconds; None for a pipe and other things that have no such time."""
+        try:
+            found = os.fstat(sys.stdin.fileno()) if self.is_stdin else os.stat(self.path)
+        except (OSError, ValueError, AttributeError):
+            return None
+        return found.st_mtime_ns // 1_000 if stat.S_ISREG(found.st_mode) else None
+
+    def spool(self, stack: ExitStack, clock: Callable[[], int]) -> None:
         """Writes standard input to a temporary file, when it has to be read twice."""
         if self.is_stdin and self._spooled is None:
             spooled = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed by the stack)
             for chunk in self._rest(None):
                 spooled.write(chunk)
+            self.received = clock()
             self._spooled = spooled
 
 
@@ -130,46 +158,79 @@ def refuse_missing(paths: Sequence[Path | str]) -> None:
 
 
 def look(path: Path | str) -> Source:
-    """Opens a file and finds out its format. OSError as it comes."""
+    """Opens a file and finds out its format. OSError as it comes; CutOff when it is damaged or cut off before anything
+    of it can be told."""
     head = bytearray()
+    whole = True
     file = open_source(path)
     try:
         for chunk in raw_chunks(file):
             head += chunk
             if len(head) >= HEAD_BYTES:
+                whole = False
                 break
     finally:
         if str(path) != STDIN:
             file.close()
     plain = bytearray()
-    with suppress(CutOff):
+    problem: CutOff | None = None
+    try:
         for chunk in decompressed(iter([bytes(head)])):
             plain += chunk
             if len(plain) >= HEAD_BYTES * 4:
                 break
-    return Source(path, detect(bytes(plain)), bytes(head))
+    except CutOff as error:
+        problem = error if whole or error.damaged else None
+    format_ = detect(bytes(plain))
+    if problem is not None and format_ in (Format.empty, Format.unknown):
+        raise problem
+    return Source(path, format_, bytes(head))
 
 
 class Import:
-    """One call of `import_paths`."""
+    """One call of `import_paths`: `look` at the files, before there need be a ledger, then `run`."""
 
-    def __init__(self, ledger: Ledger, cluster: str, options: ImportOptions, progress: Progress | None) -> None:
+    def __init__(
+        self, cluster: str, options: ImportOptions, progress: Progress | None, clock: Callable[[], int] = now_micros
+    ) -> None:
         if not cluster or not cluster.isprintable() or len(cluster) > 253:
             raise VcledgerError(f"{cluster!r} is no name for a cluster")
         if options.max_line_bytes < LIMIT_MIN:
             raise VcledgerError(f"--max-line-size must be at least {LIMIT_MIN} bytes")
-        self.ledger, self.cluster, self.options, self.progress = ledger, cluster, options, progress
+        if options.observed_at is not None and options.observed_at > clock():
+            raise VcledgerError("--observed-at lies in the future: nothing can have been observed then")
+        self.cluster, self.options, self.progress, self.clock = cluster, options, progress, clock
         self.report = ImportReport(cluster=cluster)
         self.coverage = Coverage()
         self._aside: IO[bytes] | None = None
+        self._stack = ExitStack()
+        self._found: list[Source] = []
 
-    def run(self, paths: Sequence[Path | str]) -> ImportReport:
+    def __enter__(self) -> Import:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def look(self, paths: Sequence[Path | str]) -> None:
+        """Finds the files and what they are, and makes sure that something in them can be read. Raises NoSuchInput and
+        NothingToImport; `--broken` that cannot be written is NoSuchInput too."""
+        refuse_missing(paths)
+        if self.options.broken_file is not None:
+            self._aside = self._opened_aside(self.options.broken_file)
+        self._found = self._sources(paths)
+        self._refuse_hopeless()
+
+    def run(self, ledger: Ledger) -> ImportReport:
         """All of it. The report's `seconds_durable` is the time until the last batch was on disk."""
+        self.ledger = ledger
         began = time.perf_counter()
-        with ExitStack() as stack:
-            self._stack = stack
-            sources = self._sources(paths)
+        with self._stack as stack:
+            sources = self._found
             two_passes = self._cover(sources)
+            self.admission = Admission(self.ledger.store, self.cluster, self.report)
             snapshots = stack.enter_context(Snapshots(self.ledger, self.cluster, self.options.snapshots))
             sink = stack.enter_context(
                 Sink(
@@ -182,19 +243,20 @@ class Import:
             )
             stack.enter_context(short_turns())
             take = sink.take
-            for item in by_time([self._first_pass(source, two_passes) for source in sources]):
+            for item in self._merged(sources, two_passes):
                 take(item)
             sink.finish()
             if two_passes:
                 self._second_pass(sources, sink)
             self.report.seconds_durable = time.perf_counter() - began
             self._say_what_is_late(sources)
-            self.report.cannot_prove = cannot_prove([source.format for source in sources])
+            self.report.cannot_prove = cannot_prove([form for source in sources for form in source.forms])
             self.report.snapshots = snapshots.finish(self.report)
         return self.report
 
     def _say_what_is_late(self, sources: Sequence[Source]) -> None:
         """Late audit lines and dumps are as they should be; of anything else a person wants to know."""
+        self.admission.tell()
         if self.report.late and any(source.format not in SECOND_HAND for source in sources):
             self.report.note(
                 f"{self.report.late} events are older than what the ledger had got to, or than a watch beside them: "
@@ -205,7 +267,6 @@ class Import:
 
     def _sources(self, paths: Sequence[Path | str]) -> list[Source]:
         """The files that can be read, in a fixed order; the others go into the report."""
-        refuse_missing(paths)
         files, _ = find(paths)
         given = {str(path) for path in paths}
         sources: list[Source] = []
@@ -216,6 +277,9 @@ class Import:
                 if str(path) in given:
                     raise NoSuchInput(f"{path}: {error.strerror or error}; nothing was imported") from error
                 self._tally(str(path), "unreadable").broken(0, f"cannot be read: {error.strerror or error}")
+                continue
+            except CutOff as error:
+                self._tally("stdin" if str(path) == STDIN else str(path), "damaged").broken(0, str(error))
                 continue
             if source.format is Format.unknown:
                 self.report.unknown_files.append(source.name)
@@ -231,6 +295,8 @@ class Import:
     def _nothing(self, files: Sequence[Path | str]) -> str:
         if not files:
             return "there are no files in what was given"
+        if self.report.broken:
+            return f"nothing in the input could be read: {self.report.broken[0]}"
         if not self.report.unknown_files:
             return f"{', '.join(str(path) for path in files[:3])}: nothing in it" + (" …" if len(files) > 3 else "")
         some = ", ".join(self.report.unknown_files[:3]) + (" …" if len(self.report.unknown_files) > 3 else "")
@@ -239,16 +305,37 @@ class Import:
             "Volcano cache dumps)"
         )
 
+    def _refuse_hopeless(self) -> None:
+        """NothingToImport when not one piece of all the files can be used, not even as one that is whole and unwanted.
+        Standard input is not looked through: it cannot be read again."""
+        if any(source.is_stdin for source in self._found):
+            return
+        for source in sorted(self._found, key=lambda one: one.format is Format.dump):
+            tally = silent(source.name)
+            if any(True for _ in self._items(source, tally, None)) or not tally.report.nothing_read:
+                return
+            if not tally.report.broken_count:
+                return
+        for source in self._found:
+            for _ in self._items(source, self._tally(source.name, str(source.format)), None):
+                pass
+        raise NothingToImport(self._nothing([source.path for source in self._found]))
+
     def _tally(self, name: str, format_: str) -> Tally:
         file = FileReport(name, format_)
         self.report.files.append(file)
         return Tally(self.report, file, self._keep_aside if self.options.broken_file is not None else None)
 
+    def _opened_aside(self, path: Path) -> IO[bytes]:
+        try:
+            return self._stack.enter_context(open(path, "wb"))
+        except OSError as error:
+            reason = f"--broken {path}: cannot be written ({error.strerror or error}); nothing was imported"
+            raise NoSuchInput(reason) from error
+
     def _keep_aside(self, broken: Broken, data: bytes) -> None:
         """A line of --broken: where it was, why, and the text, with bytes that are no UTF-8 as \\xNN."""
-        if self._aside is None:
-            assert self.options.broken_file is not None
-            self._aside = self._stack.enter_context(open(self.options.broken_file, "wb"))  # noqa: SIM115
+        assert self._aside is not None
         text = data.decode("utf-8", "backslashreplace")
         line = {"file": broken.file, "line": broken.line, "reason": broken.reason, "text": text}
         self._aside.write(msgspec.json.encode(line) + b"\n")
@@ -263,7 +350,7 @@ class Import:
             return False
         dumps: dict[str, int] = {}
         for source in sources:
-            source.spool(self._stack)
+            source.spool(self._stack, self.clock)
             if source.format in WATCHES:
                 self._look_through(source, dumps)
         for source in sources:
@@ -287,16 +374,31 @@ class Import:
 
     def _items(self, source: Source, tally: Tally, count: Progress | None) -> Iterator[Item]:
         observer = Observer(self.cluster, self.options.storage)
-        reader = Reader(source.name, observer, tally, self.options.max_line_bytes, source.dump_time)
+        moments = Moments(Clock(), self.clock, source.modified(), self._fixed(source))
+        reader = Reader(source.name, observer, tally, self.options.max_line_bytes, moments, source.dump_time)
         try:
             yield from reader.items(reader.open(source.chunks(count)))
         except OSError as error:
             tally.broken(0, f"cannot be read: {error.strerror or error}")
+        source.forms = reader.forms()
+
+    def _fixed(self, source: Source) -> int | None:
+        """The moment that was given; for standard input that was kept to be read twice, when it had come in whole."""
+        return self.options.observed_at if self.options.observed_at is not None else source.received
+
+    def _merged(self, sources: Sequence[Source], two_passes: bool) -> Iterator[Item]:
+        """The items of all files by time."""
+        items = by_time([self._first_pass(source, two_passes) for source in sources])
+        if any(source.format is Format.audit for source in sources):
+            return Attempts(self.ledger.store, self.cluster).numbered(items)
+        return items
 
     def _first_pass(self, source: Source, two_passes: bool) -> Iterator[Item]:
         items = self._items(source, self._tally(source.name, str(source.format)), self.progress)
         if source.format is Format.dump:
             items = self._without_marker(items, two_passes)
+        if source.format in WITHOUT_TIMES:
+            items = self.admission.admitted(items)
         return self._ahead(items) if two_passes and source.format in SECOND_HAND else items
 
     def _without_marker(self, items: Iterator[Item], watched: bool) -> Iterator[Item]:
@@ -368,9 +470,13 @@ def import_paths(
     cluster: str = "default",
     options: ImportOptions | None = None,
     progress: Progress | None = None,
+    clock: Callable[[], int] = now_micros,
 ) -> ImportReport:
-    """Imports files, folders and standard input ("-") into a cluster of the ledger.
+    """Imports files, folders and standard input ("-") into a cluster of the ledger. `clock` gives microseconds since
+    1970: nothing is taken for observed after it.
 
     Raises NoSuchInput and NothingToImport before anything is stored, and the log's own errors, after which everything
     up to the last whole batch is in the ledger: running it again goes on from there. Broken input is in the report."""
-    return Import(ledger, cluster, options or ImportOptions(), progress).run(paths)
+    with Import(cluster, options or ImportOptions(), progress, clock) as job:
+        job.look(paths)
+        return job.run(ledger)

@@ -18,14 +18,15 @@ from vcledger.errors import BadTime
 from vcledger.sources import dump, yamldocs
 from vcledger.sources.audit import AuditLog, in_order
 from vcledger.sources.compress import CutOff
-from vcledger.sources.detect import HEAD_BYTES, Format, detect
+from vcledger.sources.detect import HEAD_BYTES, Format, detect, first_line_is_whole, form_of
 from vcledger.sources.framing import Piece, line_batches, values
 from vcledger.sources.items import Item, ListBegun, ListItem, Sighting
-from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, newest_time, shown
+from vcledger.sources.moments import Moments, Unsure, at, settled
+from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, shown
 from vcledger.sources.recording import Recording
 from vcledger.sources.redact import compact
 from vcledger.sources.report import Tally
-from vcledger.sources.shape import Clock, Shape, is_audit, is_list, shapes
+from vcledger.sources.shape import Clock, Shape, is_list, shapes
 from vcledger.sources.volcano_dump import NotADump, parse
 from vcledger.sources.watchlines import WatchLines
 from volcano.objects.kinds import BY_GROUP_KIND, Kind
@@ -47,15 +48,18 @@ _list_meta = msgspec.json.Decoder(_ListOnly)
 
 
 class Reader:
-    """Reads one stream. `name` is what it is called, `dump_time` when a dump in it was taken, if that is known."""
+    """Reads one stream. `name` is what it is called, `dump_time` when a dump in it was taken, if that is known;
+    `moments` says when things were observed of which the format does not say it."""
 
-    def __init__(self, name: str, observer: Observer, tally: Tally, limit: int, dump_time: int | None = None) -> None:
+    def __init__(
+        self, name: str, observer: Observer, tally: Tally, limit: int, moments: Moments, dump_time: int | None = None
+    ) -> None:
         self.name, self.observer, self.tally, self.limit = name, observer, tally, limit
-        self.dump_time = dump_time
-        self.clock = Clock()
+        self.moments, self.dump_time = moments, dump_time
         self.format = Format.unknown
-        self._recording = Recording(observer, self.clock)
-        self._watch = WatchLines(observer, self.clock)
+        self.met: dict[Format, None] = {}
+        self._recording = Recording(observer, moments.clock)
+        self._watch = WatchLines(observer, moments)
         self._audit = AuditLog(observer)
 
     def open(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -70,26 +74,42 @@ class Reader:
                     break
         except CutOff as error:
             chunks = _failing(error)
-        self.format = detect(b"".join(head)[: HEAD_BYTES * 4])
+        beginning = b"".join(head)[: HEAD_BYTES * 4]
+        self.format = detect(beginning)
+        self._by_lines = first_line_is_whole(beginning)
         self.tally.file.format = str(self.format)
         return chain(head, chunks)
 
     def items(self, chunks: Iterator[bytes]) -> Iterator[Item]:
         """What is in the stream that `open` gave back, times never going back. A stream that is cut off gives what came
-        before."""
+        before. At the end the tally's file says of which forms the values were, and notes which times were odd."""
+        yield from self._items(chunks)
+        if self.met:
+            self.tally.file.format = ", ".join(format_ for format_ in Format if format_ in self.met)
+        if (note := self.moments.note(self.name)) is not None:
+            self.tally.report.note(note)
+
+    def forms(self) -> list[Format]:
+        """The forms that were met, once the items are all read; before that, or when there were none, the format."""
+        return list(self.met) or [self.format]
+
+    def _items(self, chunks: Iterator[bytes]) -> Iterator[Item]:
         match self.format:
             case Format.recording:
-                return self._guarded(self._lines(chunks, True))
-            case Format.watch:
-                return self._guarded(self._lines(chunks, False))
+                self.met[Format.recording] = None
+                return self._settled(self._lines(chunks, True))
+            case Format.watch if self._by_lines:
+                return self._settled(self._lines(chunks, False))
             case Format.audit:
-                return self._clocked(in_order(self._guarded(self._lines(chunks, False))))
-            case Format.objects:
-                return self._clocked(in_order(self._guarded(self._values(values(chunks, self.limit, self._complain)))))
+                return self._clocked(in_order(self._settled(self._lines(chunks, False))))
+            case Format.objects | Format.watch:
+                found = self._values(values(chunks, self.limit, self._complain))
+                return self._clocked(in_order(self._settled(found)))
             case Format.yaml:
-                return self._guarded(self._yaml(chunks))
+                return self._settled(self._yaml(chunks))
             case Format.dump:
-                return self._guarded(self._dump(chunks))
+                self.met[Format.dump] = None
+                return self._settled(self._dump(chunks))
             case _:
                 return iter(())
 
@@ -99,11 +119,15 @@ class Reader:
         self.tally.read()
         self.tally.broken(line, reason, data)
 
-    def _guarded(self, items: Iterator[Item]) -> Iterator[Item]:
+    def _settled(self, items: Iterator[Item | Unsure]) -> Iterator[Item]:
+        return settled(self._guarded(items), self.moments)
+
+    def _guarded(self, items: Iterator[Item | Unsure]) -> Iterator[Item | Unsure]:
+        """A stream that fails is told where, and gives what came before."""
         try:
             yield from items
         except CutOff as error:
-            self.tally.broken(0, str(error))
+            self.tally.broken(0, f"{error}; {self.tally.file.read:,} lines or objects were read before that")
         except OSError as error:
             self.tally.broken(0, f"cannot be read further: {error.strerror or error}")
 
@@ -112,9 +136,9 @@ class Reader:
         clock = Clock()
         for item in items:
             time = clock.at(item.observed_at)
-            yield item if time == item.observed_at else item._replace(observed_at=time)
+            yield item if time == item.observed_at else at(item, time)
 
-    def _lines(self, chunks: Iterator[bytes], recording: bool) -> Iterator[Item]:
+    def _lines(self, chunks: Iterator[bytes], recording: bool) -> Iterator[Item | Unsure]:
         """JSON lines. A recording's usual lines take a short way."""
         fast, tally = self._recording.fast, self.tally
         for number, lines in line_batches(chunks, self.limit, self._complain):
@@ -134,16 +158,16 @@ class Reader:
                 yield from self._told(number + offset, line)
             tally.read(before)
 
-    def _values(self, pieces: Iterable[Piece]) -> Iterator[Item]:
+    def _values(self, pieces: Iterable[Piece]) -> Iterator[Item | Unsure]:
         for piece in pieces:
             if piece.item:
                 self.tally.read()
-                yield from self._told(piece.line, piece.data, piece.head)
+                yield from self._told(piece.line, piece.data, piece.head or b"[")
             elif not self._is_emptied_list(piece.data):
                 self.tally.read()
                 yield from self._told(piece.line, piece.data)
 
-    def _yaml(self, chunks: Iterator[bytes]) -> Iterator[Item]:
+    def _yaml(self, chunks: Iterator[bytes]) -> Iterator[Item | Unsure]:
         for piece in yamldocs.pieces(chunks, self.limit, self._complain):
             try:
                 data = yamldocs.to_json(piece.data, self.limit)
@@ -156,7 +180,7 @@ class Reader:
             self.tally.read()
             yield from self._told(piece.line, data, head)
 
-    def _dump(self, chunks: Iterator[bytes]) -> Iterator[Item]:
+    def _dump(self, chunks: Iterator[bytes]) -> Iterator[Item | Unsure]:
         """A whole dump, or one line that says why it cannot be read."""
         parts, size, limit = [], 0, self.limit * DUMP_FACTOR
         for chunk in chunks:
@@ -173,14 +197,14 @@ class Reader:
         moment = self.dump_time if self.dump_time is not None else dump.time_in_name(self.name)
         time = 0
         for event in dump.observations(parsed, self.observer, self.tally, moment):
-            time = event.observed_at
-            yield Sighting(time, event)
+            time = event.observed_at if moment is not None else self.moments.dump(event.observed_at)
+            yield Sighting(time, event._replace(observed_at=time))
         if time:
             yield dump.marker(self.observer.cluster, self.name, time, b"".join(parts))
 
     # --- one value ----------------------------------------------------------------------------------------------
 
-    def _told(self, line: int, data: bytes, head: bytes = b"") -> Iterator[Item]:
+    def _told(self, line: int, data: bytes, head: bytes = b"") -> Iterator[Item | Unsure]:
         """The items of one JSON value; a broken one is counted, an unwanted one too, each with its reason."""
         try:
             yield from self._value(data, head)
@@ -189,20 +213,30 @@ class Reader:
         except Unusable as error:
             self.tally.broken(line, str(error), data)
 
-    def _value(self, data: bytes, head: bytes) -> Iterator[Item]:
+    def _value(self, data: bytes, head: bytes) -> Iterator[Item | Unsure]:
         shape = decoded(shapes, data)
-        if shape.recorded_at is not None:
+        form = form_of(shape)
+        if form is Format.recording:
+            self._meet(form)
             yield from self._recording.line(shape, data)
-        elif shape.type is not None and shape.kind is None and bytes(shape.object):
+        elif form is Format.watch:
+            self._meet(form)
             yield from self._watch_line(shape, data)
-        elif is_audit(shape):
+        elif form is Format.audit:
+            self._meet(form)
             yield from self._audit.event(data)
         elif is_list(shape):
             yield from self._list(shape, data)
         else:
             yield self._object(shape, data, head)
 
-    def _watch_line(self, shape: Shape, data: bytes) -> Iterator[Item]:
+    def _meet(self, form: Format) -> None:
+        """Remembers that a value of this form was met. The objects of a YAML file are YAML objects."""
+        if form is Format.objects and self.format is Format.yaml:
+            form = Format.yaml
+        self.met[form] = None
+
+    def _watch_line(self, shape: Shape, data: bytes) -> Iterator[Item | Unsure]:
         if shape.type == "LIST":
             yield from self._whole_list(bytes(shape.object), data)
         elif shape.type in _SCENARIO:
@@ -212,14 +246,17 @@ class Reader:
                 shape.object = msgspec.Raw(compact(bytes(shape.object)))
             yield from self._watch.line(shape, data)
 
-    def _object(self, shape: Shape, data: bytes, head: bytes) -> Item:
-        """An object by itself, or an item of a list that may lack its kind."""
+    def _object(self, shape: Shape, data: bytes, head: bytes) -> Item | Unsure:
+        """An object by itself, which may be a line of `kubectl get -w`, or an item of a list, which may lack its kind.
+        The last one of a file is what was written last."""
         if b"\n" in data:
             data = compact(data)
         kind = kind_of_object(data) if shape.kind and shape.api_version else self._kind_of_item(shape, head)
+        self._meet(Format.objects)
         part = self.observer.read(kind, data)
-        time = self.clock.at(newest_time(part))
-        return Sighting(time, self.observer.event(kind, "MODIFIED", part, data, time))
+        time = self.moments.state(part) if head else self.moments.change(part, data)[0]
+        sighting = Sighting(time, self.observer.event(kind, "MODIFIED", part, data, time))
+        return sighting if head or not self.moments.between else Unsure(time, sighting)
 
     def _kind_of_item(self, shape: Shape, head: bytes) -> Kind:
         """From the beginning of the list, where the API server writes its kind."""
@@ -237,7 +274,7 @@ class Reader:
             raise Unwanted(f"kind {shown(name)} of {shown(api_version)}")
         return kind
 
-    def _list(self, shape: Shape, data: bytes) -> Iterator[Item]:
+    def _list(self, shape: Shape, data: bytes) -> Iterator[Item | Unsure]:
         """A list on one line among other lines. What is broken in it is told with the list's line."""
         head = data[: data.find(b'"items"')]
         if shape.kind and f'"kind":"{shape.kind}"'.encode() not in head.replace(b" ", b""):
@@ -264,8 +301,8 @@ class Reader:
         items = [bytes(raw) for raw in (decoded(_raw_items, shape.items) or () if bytes(shape.items) else ())]
         parts = [(self.observer.read(kind, item), item) for item in items]
         version = decoded(_list_meta, shape.metadata).resource_version if bytes(shape.metadata) else ""
-        time = self.clock.at(max((t for part, _ in parts if (t := newest_time(part)) is not None), default=None))
-        key = hash_key(line.strip(), str(time))
+        time = self.moments.together([part for part, _ in parts])
+        key = hash_key(line.strip(), self._watch.place())
         events = [self.observer.event(kind, "ADDED", part, item, time) for part, item in parts]
         yield ListBegun(time, kind.name, kind.full_resource, version, len(events), False, key)
         for event in events:

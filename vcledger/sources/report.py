@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 BROKEN_KEPT = 1_000
-"""Broken lines that the report itself names; beyond them only the count goes on (`--broken FILE` gets them all)."""
+"""Broken lines that the report itself names; beyond them only the count goes on (`--broken FILE` gets them all). What
+is wrong with a whole file always stands before them."""
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -100,7 +101,9 @@ class Tally:
         found = Broken(self.file.file, line, " ".join(reason.split()))
         self.report.broken_count += 1
         self.file.broken += 1
-        if len(self.report.broken) < BROKEN_KEPT:
+        if not line:
+            self.report.broken.insert(0, found)
+        elif len(self.report.broken) < BROKEN_KEPT:
             self.report.broken.append(found)
         if self.keep_aside is not None:
             self.keep_aside(found, data)

@@ -25,7 +25,8 @@ def micros(text: str) -> int:
         length = len(text)
         if length == 20 and text[19] == "Z":
             return base
-        if 21 < length <= 30 and text[19] == "." and text[-1] == "Z" and (digits := text[20:-1]).isdigit():
+        digits = text[20:-1]
+        if 21 < length <= 30 and text[19] == "." and text[-1] == "Z" and digits.isdigit() and digits.isascii():
             return base + int(digits[:6] if length >= 27 else digits.ljust(6, "0"))
     value = at.parse_time(text)
     if text[-1:] == "Z" and text[10] == "T" and text[17:19] != "60":

@@ -54,12 +54,35 @@ def test_snapshots_are_made_unless_told_not_to(call: Call, tmp_path: Path) -> No
     assert {**told, "snapshots": None, "seconds_durable": 0} == {**without, "seconds_durable": 0}
 
 
-def test_broken_lines_end_with_0_and_with_1_under_strict(call: Call, tmp_path: Path) -> None:
+def test_broken_input_ends_with_1_and_with_0_under_lenient(call: Call, tmp_path: Path) -> None:
     path = str(written(tmp_path, "w", watch_line("ADDED", pod()), b"{broken\n"))
     done = call("import", path, db=tmp_path / "a.db")
-    assert done.exit_code == 0 and f"broken: {path}:2: " in done.stdout
-    strict = call("import", path, "--strict", db=tmp_path / "a.db")
-    assert strict.exit_code == 1 and strict.stderr == "error: 1 broken piece (--strict)\n"
+    assert done.exit_code == 1 and f"broken: {path}:2: " in done.stdout and ", 1 events stored, " in done.stdout
+    assert (
+        done.stderr == "error: 1 piece of the input broken or cut off; the rest is imported (--lenient ends with 0)\n"
+    )
+    assert call("import", path, "--strict", db=tmp_path / "a.db").exit_code == 1
+    lenient = call("import", path, "--lenient", db=tmp_path / "b.db")
+    assert (lenient.exit_code, lenient.stderr) == (0, "") and f"broken: {path}:2: " in lenient.stdout
+
+
+def test_a_compressed_file_that_is_cut_off_ends_with_1(call: Call, tmp_path: Path) -> None:
+    lines = [watch_line("ADDED", pod(f"p{n}", n + 1, annotations={"a": os.urandom(200).hex()})) for n in range(500)]
+    path = str(written(tmp_path, "w.gz", gzip.compress(b"".join(lines))[:-5_000]))
+    done = call("import", path, db=tmp_path / "a.db")
+    assert done.exit_code == 1 and "the file is cut off: its gzip data stop at byte " in done.stdout
+    with Ledger.open(str(tmp_path / "a.db"), read_only=True) as ledger:
+        assert 400 < ledger.store.head() < 500
+
+
+def test_a_moment_that_is_given(call: Call, tmp_path: Path) -> None:
+    path = str(written(tmp_path, "w", watch_line("ADDED", pod())))
+    assert call("import", path, "--observed-at", "2026-03-02T08:00:00+01:00", db=tmp_path / "a.db").exit_code == 0
+    with Ledger.open(str(tmp_path / "a.db"), read_only=True) as ledger:
+        assert [one.observed_at for one in ledger.store.read()] == [1_772_434_800_000_000]
+    assert call("import", path, "--observed-at", "now", db=tmp_path / "b.db").exit_code == 0
+    for text in ("yesterday", "2199-01-01T00:00:00Z"):
+        assert call("import", path, "--observed-at", text, db=tmp_path / "c.db").exit_code == 2
 
 
 def test_what_ends_with_2(call: Call, tmp_path: Path) -> None:
@@ -81,9 +104,25 @@ def test_what_ends_with_2(call: Call, tmp_path: Path) -> None:
         assert reason in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_missing_path_makes_no_ledger(call: Call, tmp_path: Path) -> None:
-    assert call("import", str(tmp_path / "gone"), db=tmp_path / "x.db").exit_code == 2
-    assert not (tmp_path / "x.db").exists()
+def test_an_import_that_fails_makes_no_ledger(call: Call, tmp_path: Path) -> None:
+    good = str(written(tmp_path, "good", watch_line("ADDED", pod())))
+    packed = bytearray(gzip.compress(watch_line("ADDED", pod())))
+    packed[len(packed) // 2] ^= 0xFF
+    for words, code in (
+        ([str(tmp_path / "gone")], 2),
+        ([str(written(tmp_path, "garbage", bytes(range(256))))], 2),
+        ([str(written(tmp_path, "empty", b""))], 2),
+        ([str(written(tmp_path, "hopeless", b'{"type":"ADDED","object":{}}\n'))], 2),
+        ([str(written(tmp_path, "damaged.gz", bytes(packed)))], 2),
+        ([str(written(tmp_path, "cut.gz", bytes(packed[:20])))], 2),
+        ([good, "--broken", str(tmp_path / "nowhere" / "aside")], 2),
+        ([good, "--broken", str(tmp_path)], 2),
+        ([good, "--cluster", "a\nb"], 2),
+        ([good, "--observed-at", "soon"], 2),
+    ):
+        done = call("import", *words, db=tmp_path / "x.db")
+        assert (done.exit_code, done.stderr.count("\n")) == (code, 1), (words, done.stderr)
+        assert not (tmp_path / "x.db").exists(), words
 
 
 def test_broken_input_goes_to_a_file(call: Call, tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ from tests.data import recording
 from vcledger.ledger import Ledger
 from vcledger.sources import ImportOptions, ImportReport, import_paths
 
+NOW = 1_893_456_000_000_000
+"""2030-01-01, in microseconds: the clock of the tests' imports."""
+
 NO_SNAPSHOTS = ImportOptions(snapshots=False)
 
 
@@ -96,6 +99,11 @@ def plain(path: Path) -> bytes:
         return reader.read()
 
 
+def clock() -> int:
+    """The time of the tests' imports, so that nothing depends on the machine's."""
+    return NOW
+
+
 @contextmanager
 def ledger(folder: Path, name: str = "test.db") -> Iterator[Ledger]:
     """A ledger in the folder, made when it is not there."""
@@ -107,7 +115,7 @@ def imported(folder: Path, *paths: Path | str, db: str = "test.db", **extra: Any
     """An import into a ledger of the folder, without snapshots unless options say otherwise."""
     options = extra.pop("options", NO_SNAPSHOTS)
     with ledger(folder, db) as opened:
-        return import_paths(opened, list(paths), options=options, **extra)
+        return import_paths(opened, list(paths), options=options, **{"clock": clock} | extra)
 
 
 def written(folder: Path, name: str, *parts: bytes) -> Path:

@@ -16,6 +16,7 @@ import pytest
 import zstandard
 
 from tests.unit.sources.given import (
+    clock,
     compact,
     events,
     imported,
@@ -31,9 +32,11 @@ from tests.unit.sources.given import (
 from vcledger.errors import VcledgerError
 from vcledger.sources import ImportOptions, NoSuchInput, NothingToImport, StorageOptions, import_paths
 from vcledger.sources.compress import open_source
+from vcledger.sources.moments import Moments
 from vcledger.sources.observe import Observer
 from vcledger.sources.reader import Reader
 from vcledger.sources.report import silent
+from vcledger.sources.shape import Clock
 
 GOOD = watch_line("ADDED", pod("good", 10))
 ALSO = watch_line("ADDED", pod("also", 11))
@@ -170,7 +173,7 @@ def test_a_list_of_any_length_takes_little_memory() -> None:
             yield item + b","
         yield item + b"]}"
 
-    reader = Reader("list", Observer("c", StorageOptions()), silent("list"), 1 << 20)
+    reader = Reader("list", Observer("c", StorageOptions()), silent("list"), 1 << 20, Moments(Clock(), clock))
     tracemalloc.start()
     found = sum(1 for _ in reader.items(reader.open(chunks())))
     peak = tracemalloc.get_traced_memory()[1]

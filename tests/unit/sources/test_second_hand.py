@@ -265,3 +265,36 @@ def test_options_reach_the_second_pass(tmp_path: Path) -> None:
         paths = [written(tmp_path, "w", watch), written(tmp_path, "a", audit("patch", kept, 2))]
         import_paths(opened, paths, options=options)
     assert b"managedFields" in events(tmp_path, late=True)[0].payload
+
+
+def attempts(folder: Path) -> list[tuple[str, str, int]]:
+    """Pod, what, and attempt of each bind, in the order of the log."""
+    found = []
+    with ledger(folder) as opened:
+        for one in opened.recorded(families="binding"):
+            found.append((one.uid.removeprefix("uid-of-"), type(one.event).__name__, one.event.attempt))
+    return found
+
+
+def test_binds_of_a_pod_are_numbered(tmp_path: Path) -> None:
+    lines = [
+        bind("p1", "n1", 1, 409, "no"),
+        bind("p2", "n1", 2),
+        bind("p1", "n2", 3, 500, "no"),
+        bind("p1", "n3", 4),
+    ]
+    imported(tmp_path, written(tmp_path, "a", *lines[:3]))
+    first = [("p1", 1), ("p2", 1), ("p1", 2)]
+    assert [(name, number) for name, what, number in attempts(tmp_path) if what == "BindRequested"] == first
+    assert [(name, number) for name, what, number in attempts(tmp_path) if what != "BindRequested"] == first
+    # The file grows: what it had is not counted again, and what comes goes on.
+    report = imported(tmp_path, written(tmp_path, "a", *lines))
+    assert report.stored == 2 and attempts(tmp_path)[-2:] == [("p1", "BindRequested", 3), ("p1", "BindSucceeded", 3)]
+    assert imported(tmp_path, written(tmp_path, "b", *lines)).stored == 0
+
+
+def test_binds_of_two_audit_logs_are_numbered_together(tmp_path: Path) -> None:
+    one = written(tmp_path, "a", bind("p1", "n1", 1, 409, "no"), bind("p1", "n1", 3, 409, "no"))
+    other = written(tmp_path, "b", bind("p1", "n1", 2, 409, "no"), bind("p1", "n1", 4))
+    imported(tmp_path, one, other)
+    assert [number for _, what, number in attempts(tmp_path) if what == "BindRequested"] == [1, 2, 3, 4]
