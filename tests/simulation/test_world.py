@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,3 +150,20 @@ def test_while_the_log_refuses_no_effect_leaves() -> None:
     result = sim.run_plan(plan, watch=watch)
     assert result.broken == () and result.hits == {"log-refuses": 7}
     assert sent == []
+
+
+@pytest.mark.parametrize("seed", [6])
+def test_no_hash_order_gets_into_the_log(seed: int) -> None:
+    """Other processes, whose strings hash differently, write the same log."""
+    script = f"from vcledger.sim import simulate as s; print(s.simulate({seed}, 20, twice=False).digest)"
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for hash_seed in ("1", "2")
+    ]
+    assert digests[0] == digests[1] == sim.simulate(seed, 20, twice=False).digest
