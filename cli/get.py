@@ -221,19 +221,27 @@ def of_cache(
 def waiting(
     question: Question, wanted: Wanted, cluster: str, moment: Moment
 ) -> tuple[list[Row], Callable[[], list[Row]]]:
-    """Everything that waits, with its verdict."""
+    """Everything that waits, with its verdict. On a terminal a count on stderr shows how far it has got."""
     from vcledger import listing
 
     rows = listing.pending(
         question.ledger,
         namespace=question.scope,
+        names=wanted.names,
         position=moment.position,
         cluster=cluster,
         model=question.model,
         config=cache_config(question.scheduler_args),
         asked_at=moment.asked,
     )
-    return list(rows), nothing_further
+    found: list[Row] = []
+    for row in rows:
+        found.append(row)
+        if render.on_terminal():
+            typer.echo(f"\r{len(found)} waiting ...", nl=False, err=True)
+    if found and render.on_terminal():
+        typer.echo("\r\x1b[K", nl=False, err=True)
+    return found, nothing_further
 
 
 def of_record(question: Question, plural: str) -> list[Row]:

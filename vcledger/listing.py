@@ -8,7 +8,7 @@ Rows are plain objects as in `vcledger.views`; times are RFC 3339 texts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -131,6 +131,7 @@ def pending(
     ledger: Ledger,
     *,
     namespace: str | None = None,
+    names: Collection[str] = (),
     position: int | None = None,
     cluster: str | None = None,
     model: str = DEFAULT_MODEL,
@@ -138,13 +139,14 @@ def pending(
     asked_at: int | None = None,
 ) -> Iterator[Row]:
     """Everything that waits after `position`, by namespace and name, each with the verdict of `vcledger.why`: pods that
-    are Pending without a node, whoever schedules them, and PodGroups and Volcano Jobs that wait without having pods."""
+    are Pending without a node, whoever schedules them, and PodGroups and Volcano Jobs that wait without having pods.
+    `names`: only these. Each takes as long as one `why`, so rows come one at a time."""
     chosen = ledger.cluster(cluster)
     at = ledger.position(position, chosen)
     cache = ledger.cache(at, cluster=chosen, model=model, config=config)
     state = State(ledger, cache, chosen, at)
     for kind, space, name in sorted(_waiting(state), key=lambda found: (*found[1:], found[0])):
-        if namespace is not None and space != namespace:
+        if (namespace is not None and space != namespace) or (names and name not in names):
             continue
         ask = why if kind == "pod" else why_job
         try:

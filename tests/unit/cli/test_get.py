@@ -196,6 +196,9 @@ def test_pending_is_everything_that_waits_with_its_verdict(call: Call, unschedul
     header, *lines = cells(call("get", "pending", "-A", "--at", PENDING, db=unschedulable).stdout)
     assert header == ["NAMESPACE", "NAME", "SINCE", "VERDICT", "SUMMARY"]
     assert len(lines) == len(rows)
+    one = json.loads(call("get", "pending", "gated", "--at", PENDING, "-o", "json", db=unschedulable).stdout)
+    assert one == [row for row in rows if row["name"] == "gated"]
+    assert call("get", "pending/cpu-0", "--at", PENDING, db=unschedulable).exit_code == 2
     nothing = call("get", "pending", "-n", "elsewhere", db=unschedulable)
     assert "Nothing pending in elsewhere namespace at position" in nothing.stderr
 
