@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from vcledger.sources import volcano_dump
-from vcledger.sources.shape import Shape, is_audit, shapes
+from vcledger.sources.shape import AUDIT_GROUP, Shape, is_audit, is_list, shapes
 
 HEAD_BYTES = 1 << 18
 """How much of a stream is looked at."""
@@ -59,8 +59,9 @@ def form_of(shape: Shape) -> Format | None:
 
 
 def first_line_is_whole(head: bytes) -> bool:
-    """Whether the first line of a stream is a JSON value, so that its lines are its values."""
-    return _shape(head.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")[0]) is not None
+    """Whether the first line of a stream is a JSON value other than a list, so that its lines are its values."""
+    shape = _shape(head.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")[0])
+    return shape is not None and not is_list(shape)
 
 
 def _of_json(text: bytes) -> Format:
@@ -69,7 +70,11 @@ def _of_json(text: bytes) -> Format:
         return Format.dump
     line, newline, _ = text.partition(b"\n")
     shape = _shape(line) if newline or len(text) < HEAD_BYTES else None
-    return (form_of(shape) if shape is not None else None) or _of_beginning(text)
+    if shape is None:
+        return _of_beginning(text)
+    if is_list(shape) and (shape.api_version or "").startswith(AUDIT_GROUP):
+        return Format.audit
+    return form_of(shape) or _of_beginning(text)
 
 
 def _shape(line: bytes) -> Shape | None:
@@ -91,6 +96,7 @@ _LINE_KEYS = re.compile(rb'(?m)^\s*\{\s*"(recordedAt)"\s*:')
 _WATCH_KEYS = re.compile(
     rb'\{\s*"(?:type"\s*:\s*"(?:ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|LIST)"\s*,\s*"object|object)"\s*:\s*\{'
 )
+_AUDIT_KEYS = re.compile(rb'\{[^{}\[\]]{0,400}?"apiVersion"\s*:\s*"audit\.k8s\.io/')
 
 
 def _of_beginning(text: bytes) -> Format:
@@ -99,6 +105,8 @@ def _of_beginning(text: bytes) -> Format:
         return Format.recording
     if _WATCH_KEYS.match(text):
         return Format.watch
+    if _AUDIT_KEYS.match(text):
+        return Format.audit
     if any(mark.search(text) for mark in _MARKS):
         return Format.objects
     return Format.unknown

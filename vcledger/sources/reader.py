@@ -100,9 +100,9 @@ class Reader:
                 return self._settled(self._lines(chunks, True))
             case Format.watch if self._by_lines:
                 return self._settled(self._lines(chunks, False))
-            case Format.audit:
+            case Format.audit if self._by_lines:
                 return self._clocked(in_order(self._settled(self._lines(chunks, False))))
-            case Format.objects | Format.watch:
+            case Format.objects | Format.watch | Format.audit:
                 found = self._values(values(chunks, self.limit, self._complain))
                 return self._clocked(in_order(self._settled(found)))
             case Format.yaml:

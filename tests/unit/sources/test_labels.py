@@ -30,6 +30,12 @@ def line(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
+def event_list() -> dict[str, Any]:
+    """An audit webhook's form."""
+    items = [json.loads(bind("p1", "n1", second)) for second in (5, 6)]
+    return {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": items}
+
+
 FORMS: dict[str, tuple[bytes, tuple[Format, ...]]] = {
     "watch lines": (watch_line("ADDED", pod()) * 2, (Format.watch,)),
     "one watch line without its newline": (line(EVENT), (Format.watch,)),
@@ -46,6 +52,8 @@ FORMS: dict[str, tuple[bytes, tuple[Format, ...]]] = {
     "YAML": (yaml.safe_dump(pod()).encode(), (Format.yaml,)),
     "a recording": (recorded("ADDED", pod(), 1) * 3, (Format.recording,)),
     "an audit log": (bind("p1", "n1", 5), (Format.audit,)),
+    "an audit EventList": (line(event_list()), (Format.audit,)),
+    "a pretty-printed audit EventList": (pretty(event_list()), (Format.audit,)),
     "a pretty-printed audit log": (pretty(json.loads(bind("p1", "n1", 5))), (Format.audit,)),
 }
 
@@ -79,3 +87,9 @@ def test_a_watch_is_known_from_its_beginning(form: str) -> None:
     """That it is a watch decides what an audit log beside it may say, so it is known before it is read."""
     expected = Format.objects if "broken" in form or "objects and" in form else Format.watch
     assert detect(FORMS[form][0][: 1 << 18]) is expected
+
+
+@pytest.mark.parametrize("form", [name for name in FORMS if "audit" in name])
+def test_an_audit_log_is_known_from_its_beginning(form: str) -> None:
+    """So that beside a watch it is what it is: second-hand."""
+    assert detect(FORMS[form][0]) is Format.audit
