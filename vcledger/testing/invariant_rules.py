@@ -392,21 +392,44 @@ class AfterFailure(Rule):
 
 
 class AgreesWithLists(Rule):
-    """Where the API server listed a whole kind, the cache has as many objects of it afterwards."""
+    """Where the API server listed a whole kind, the record has exactly those objects afterwards, and so has the cache,
+    but for pods that the API server has since said to be gone when it was asked for them."""
 
     absent = "no list was recorded"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._live: dict[str, dict[str, str]] = {}
+        self._denied: dict[str, None] = {}
+
     def after(self, recorded: Recorded, cache: Cache) -> None:
-        event = recorded.event
-        if isinstance(event, observation.ListCompleted) and (
-            recorded.kind in {"Pod", "PodGroup"} or recorded.kind in stores.ATTRIBUTES
-        ):
-            self.seen += 1
-            has = len(stores.keys(cache, recorded.kind))
-            if has != event.items:
-                self.breach(
-                    recorded.position, f"the list of {event.resource} had {event.items} items, the cache has {has}"
-                )
+        event, kind = recorded.event, recorded.kind
+        if kind not in {"Pod", "PodGroup"} and kind not in stores.ATTRIBUTES:
+            return
+        key = pod_key(recorded) if recorded.namespace else recorded.name
+        live = self._live.setdefault(kind, {})
+        if isinstance(event, CHANGED):
+            live[key] = recorded.uid
+            self._denied.pop(recorded.uid, None)
+        elif isinstance(event, observation.ObjectDeleted) and live.get(key) == recorded.uid:
+            del live[key]
+        elif isinstance(event, resync.ResyncSucceeded) and not event.found:
+            self._denied[recorded.uid] = None
+        elif isinstance(event, observation.ListCompleted):
+            self._compare(recorded, event, live, cache)
+
+    def _compare(
+        self, recorded: Recorded, event: observation.ListCompleted, live: dict[str, str], cache: Cache
+    ) -> None:
+        self.seen += 1
+        if len(live) != event.items:
+            text = f"the list of {event.resource} had {event.items} items, the record has {len(live)}"
+            self.breach(recorded.position, text)
+        wanted = {key for key, uid in live.items() if uid not in self._denied}
+        has = set(stores.keys(cache, recorded.kind)) - {key for key, uid in live.items() if uid in self._denied}
+        if wanted != has:
+            few = ", ".join(sorted(wanted ^ has)[:3])
+            self.breach(recorded.position, f"the list of {event.resource} and the cache differ in {few}")
 
 
 # --- 7: jobs ------------------------------------------------------------------------------------------------------
@@ -520,20 +543,26 @@ class Recovered(Rule):
 
 
 class WorthWriting(Rule):
-    """No status update is sent that changes nothing."""
+    """No status update is sent that changes nothing: what was known when it was decided on counts, as a watch may show
+    the written condition before the answer to the write is in the log."""
 
     absent = "no status was written"
 
     def __init__(self) -> None:
         super().__init__()
         self._is: dict[str, tuple[tuple[str, str, str], str]] = {}
+        self._was: dict[int, tuple[tuple[str, str, str], str] | None] = {}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event, uid = recorded.event, recorded.uid
-        if isinstance(event, binding.PodConditionPatched) and own(recorded):
+        if isinstance(event, binding.BindFailed | scheduling.TaskUnschedulable) and own(recorded):
+            self._was[recorded.position] = self._is.get(uid)
+        elif isinstance(event, binding.PodConditionPatchFailed):
+            self._was.pop(recorded.causation or 0, None)
+        elif isinstance(event, binding.PodConditionPatched) and own(recorded):
             self.seen += 1
             written = (event.status, event.reason, event.message), event.nominated_node
-            known = self._is.get(uid)
+            known = self._was.pop(recorded.causation or 0, self._is.get(uid))
             if known is not None and event.type == "PodScheduled":
                 same = known[0] == written[0] and event.nominated_node in ("", known[1])
                 if same:

@@ -44,11 +44,11 @@ class History:
         *,
         namespace: str = "ns",
         known: int = RECOMPUTED,
-        cycle: int | None = None,
+        cause: int | None = None,
     ) -> History:
         self.now += 1_000
         where = (len(self.events) + 1, "c", kind, namespace, name, uid, self.now, known)
-        self.events.append(Recorded(*where, False, None, None, cycle, event))
+        self.events.append(Recorded(*where, False, None, cause, None, event))
         return self
 
     def see(self, obj: dict[str, Any], kind: str = "Pod", change: str = "Added", *, known: int = RECORDED) -> History:
@@ -105,6 +105,7 @@ BIND_OK = binding.BindSucceeded(node="n")
 BIND_FAILED = binding.BindFailed(node="n", code=500)
 RESYNC = resync.ResyncQueued(job="", attempt=1, delay_seconds=0, reason="BindFailed")
 PATCHED = binding.PodConditionPatched(type="PodScheduled", status="False", reason="SchedulerError", message="m")
+CONDITION = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "m"}
 ALLOCATED = scheduling.TaskAllocated(job="ns/g", node="n", gang_needed=2)
 TICK = observation.Bookmark(resource="pods", resource_version="1")
 
@@ -180,9 +181,7 @@ BROKEN: dict[str, tuple[int, int, History]] = {
     "a condition as it was": (
         12,
         2,
-        h()
-        .see(pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "m"}]))
-        .add(PATCHED),
+        h().see(pod(conditions=[CONDITION])).add(PATCHED),
     ),
     "written and written again": (12, 2, h().add(PATCHED).add(PATCHED)),
 }
@@ -243,6 +242,14 @@ HELD: dict[str, tuple[int, History]] = {
         6,
         h().see(pod()).add(observation.ListCompleted(resource="pods", items=1), "Pod", "", "", namespace=""),
     ),
+    "a pod that the API server said to be gone": (
+        6,
+        h()
+        .see(pod())
+        .see(pod("v", "q"))
+        .add(resync.ResyncSucceeded(job="", attempt=1, found=False))
+        .add(observation.ListCompleted(resource="pods", items=2), "Pod", "", "", namespace=""),
+    ),
     "a job that is over": (
         7,
         h()
@@ -260,6 +267,15 @@ HELD: dict[str, tuple[int, History]] = {
         .add(ALLOCATED)
         .wait(1)
         .add(TICK),
+    ),
+    "shown by the watch before the answer came": (
+        12,
+        h()
+        .see(pod())
+        .add(BIND)
+        .add(BIND_FAILED)
+        .see(pod(conditions=[CONDITION]), change="Modified")
+        .add(PATCHED, cause=3),
     ),
     "another message": (12, h().add(PATCHED).add(msgspec.structs.replace(PATCHED, message="other"))),
 }
