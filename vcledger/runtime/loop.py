@@ -190,8 +190,8 @@ class Loop:
         number = codec.resource_version_key(draft.resource_version)
         highest, inferred = self._versions.get(subject, -1), self._gone.get(subject)
         stored = number is not None and number <= highest and self._stored(subject, number, gone, pending)
-        stale = number is not None and 0 <= number < highest
-        if not gone and (inferred is False or stale):
+        deleted = inferred is False
+        if not gone and number is not None and 0 <= number < highest + deleted:
             return Standing.KNOWN if stored else Standing.LATE
         if stored and gone == (inferred is not None):
             return Standing.KNOWN
@@ -223,8 +223,7 @@ class Loop:
 class Standing(Enum):
     """NEW: as it is. KNOWN: the log has it, and nothing is new about it. AGAIN: the log has it, but an object came back
     that a relist had missed, or is gone again: stored under no version. LATE: older than what the log has of the object
-    (a stale list), or of one that a watch has shown deleted, whose UID never comes again: kept, and passed over by the
-    folds."""
+    (a stale list, a line that comes twice), so kept, and passed over by the folds."""
 
     NEW = 0
     KNOWN = 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from vcledger.scheduler.queues import MAX_MICROSECONDS, WorkQueue, backoff_microseconds
@@ -74,6 +76,6 @@ def test_after_a_crash_what_was_taken_is_handed_out_again() -> None:
 def test_the_back_off_doubles_up_to_its_limit() -> None:
     delays = [backoff_microseconds(failures) for failures in range(30)]
     assert delays[:4] == [0, 5_000, 10_000, 20_000]
-    assert all(later in (2 * sooner, MAX_MICROSECONDS) for sooner, later in zip(delays[1:], delays[2:], strict=False))
+    assert all(later in (2 * sooner, MAX_MICROSECONDS) for sooner, later in pairwise(delays[1:]))
     assert delays[-1] == MAX_MICROSECONDS
     assert backoff_microseconds(10_000) == MAX_MICROSECONDS
