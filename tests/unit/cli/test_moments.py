@@ -149,3 +149,12 @@ def test_log_tells_the_times_of_a_gap_as_times(call: Call, two: Path) -> None:
     assert str(build.START)[:6] not in line
     told = json.loads(call("log", "--cluster", "c", "--type", "GapRecorded", "-o", "json", db=two).stdout)
     assert told["event"]["from_time"] == build.START + 9 * MICROS
+
+
+def test_headers_pass_over_what_came_late(call: Call, two: Path) -> None:
+    with Ledger.open(str(two)) as ledger:
+        ledger.store.append([build.seen("MODIFIED", build.node("n2", 90, cpu="6"), 5, "c")])
+    assert call("log", "--cluster", "c", "--tail", "1", db=two).stdout.split()[0] == "15"
+    said = call("diff", "--cluster", "c", "--from", "9", db=two).stdout
+    assert "to position 15 (2026-03-01T03:00:40.000Z)" in said
+    assert "at position 15 (2026-03-01T03:00:40.000Z)" in call("drift", "--cluster", "c", db=two).stdout
