@@ -1,0 +1,170 @@
+"""After a crash: each intent in doubt is settled by asking, in each case once, and nothing else is done again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.scheduler.build import (
+    Answer,
+    Bind,
+    Get,
+    Patch,
+    Update,
+    World,
+    claim,
+    node,
+    pod,
+    said,
+    status,
+    storage_class,
+    volume,
+)
+from vcledger.scheduler.inputs import Answered, AssumeTask, BindTask
+from volcano.events.binding import BindFailed, BindRequested, BindSucceeded, PodConditionPatchFailed
+from volcano.events.recovery import InDoubtResolved, RecoveryCompleted, RecoveryStarted
+from volcano.events.volume import PVCUpdateRequested, VolumesBound, VolumesReverted
+
+
+def out(world: World) -> None:
+    """p1's binding is out when the process dies."""
+    world.see(node("n1"), node("n2"), pod("p1"))
+    world.bind("p1")
+    world.crash()
+    world.tick(0.01)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "idle", "posts"),
+    [
+        (said(pod("p1", 105, node="n1")), "happened", 3, 1),
+        (said(pod("p1", 105, node="n2")), "lost-to-another", 4, 1),
+        (status(404, "not found"), "object-gone", 4, 1),
+        (said(pod("p1")), "not-happened", 3, 2),
+    ],
+)
+def test_a_binding_in_doubt(world: World, answer: Answer, verdict: str, idle: float, posts: int) -> None:
+    out(world)
+    [started] = [one for one in world.events(RecoveryStarted) if one.in_doubt]
+    [requested] = [stored.position for stored in world.store.read(cluster="c") if stored.type == "BindRequested"]
+    assert started.in_doubt == (requested,)
+    assert world.idle_cpu() == 3
+    assert world.asked(Bind) == []
+    world.answer(Get, answer)
+    [resolved] = world.events(InDoubtResolved)
+    assert (resolved.intent, resolved.verdict) == (requested, verdict)
+    assert world.idle_cpu() == idle
+    assert len(world.events(BindRequested)) == posts
+    completed = world.events(RecoveryCompleted)[-1]
+    assert completed.happened + completed.not_happened + completed.object_gone + completed.lost_to_another == 1
+    assert len(world.events(BindSucceeded)) == (verdict == "happened")
+    assert bool(world.events(BindFailed)) is (verdict in ("lost-to-another", "object-gone"))
+    world.settled()
+
+
+def test_a_read_that_fails_settles_nothing(world: World) -> None:
+    out(world)
+    world.answer(Get, status(500, "not now"))
+    assert world.events(InDoubtResolved) == []
+    assert world.idle_cpu() == 3
+    world.crash()
+    world.tick(0.1)
+    world.answer(Get, said(pod("p1", 105, node="n1")))
+    assert len(world.events(BindSucceeded)) == 1
+    assert world.flow.recovery is None
+    world.settled()
+
+
+def test_an_answer_from_before_the_crash_is_not_taken(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    effect = world.take(Bind)
+    world.crash()
+    world.do(Answered(effect, Answer(201)))
+    assert world.events(BindSucceeded) == []
+
+
+@pytest.mark.parametrize("happened", [True, False])
+@pytest.mark.parametrize("kind", ["pv", "pvc"])
+def test_an_update_in_doubt(world: World, kind: str, happened: bool) -> None:
+    if kind == "pv":
+        world.see(storage_class("local", "kubernetes.io/no-provisioner"), claim("c1", cls="local"), volume("pv1"))
+        answer = said(volume("pv1", 70, ref="c1") if happened else volume("pv1"))
+    else:
+        world.see(storage_class("wait"), claim("c1"))
+        answer = said(claim("c1", 70, selected="n1") if happened else claim("c1"))
+    world.see(node("n1"), pod("p1", claims=["c1"]))
+    world.bind("p1")
+    world.crash()
+    assert world.asked(Update) == []
+    world.answer(Get, answer)
+    assert world.events(InDoubtResolved)[0].verdict == ("happened" if happened else "not-happened")
+    assert world.events(RecoveryCompleted)[-1].happened == happened
+    assert bool(world.flow.waiting) is happened
+    assert bool(world.events(VolumesReverted)) is not happened
+    assert bool(world.flow.claims.assumed or world.flow.volumes.assumed) is happened
+    world.settled()
+
+
+def test_a_wait_goes_on_where_it_was(world: World) -> None:
+    world.see(storage_class("wait"), claim("c1"), node("n1"), pod("p1", claims=["c1"]))
+    world.bind("p1")
+    world.answer(Update, said(claim("c1", 70, selected="n1")))
+    world.tick(3)
+    world.crash()
+    assert world.flow.waiting
+    world.see(claim("c1", 71, selected="n1", volume="pv9", completed=True))
+    assert world.events(VolumesBound)[0].waited_seconds == 3
+    assert world.asked(Bind) == ["p1"]
+    assert len(world.events(PVCUpdateRequested)) == 1
+
+
+def test_what_was_queued_goes_out_and_what_was_assumed_stays(world: World) -> None:
+    world.see(node("n1"), pod("p1"), pod("p2", 101))
+    world.do(AssumeTask("d/p1", "n1"), AssumeTask("d/p2", "n1"), BindTask("d/p1", "n1"))
+    world.crash()
+    assert world.idle_cpu() == 2
+    world.tick(0.02)
+    assert world.asked(Bind) == ["p1"]
+    assert world.flow.queue("bindFlow") == []
+
+
+def test_a_read_that_was_out_is_done_again_and_a_condition_is_not(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    world.answer(Bind, status(500, "boom"))
+    world.tick(0.005)
+    assert (world.asked(Get), world.asked(Patch)) == (["p1"], ["p1"])
+    world.crash()
+    assert (world.asked(Get), world.asked(Patch)) == (["p1"], [])
+    assert world.events(PodConditionPatchFailed)[0].code == 0
+    world.answer(Get, said(pod("p1")))
+    assert world.idle_cpu() == 4
+    assert world.flow.idle
+
+
+def test_seen_bound_before_the_crash_is_settled_without_asking(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    world.see(pod("p1", 105, node="n1"))
+    world.crash()
+    assert world.events(BindSucceeded)[0].answer_lost
+    assert world.asked(Get) == []
+    assert world.flow.idle
+    world.settled()
+
+
+def test_gone_before_the_crash_the_outcome_is_written(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    world.see(pod("p1", 105), change="DELETED")
+    world.crash()
+    assert len(world.events(BindFailed)) == 1
+    assert not world.flow.intents
+    world.settled()
+
+
+def test_nothing_in_doubt_is_recovered_at_once(world: World) -> None:
+    world.see(node("n1"))
+    world.crash()
+    assert world.events(RecoveryStarted)[-1].in_doubt == ()
+    assert len(world.events(RecoveryCompleted)) == len(world.events(RecoveryStarted))
