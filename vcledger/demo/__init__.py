@@ -35,7 +35,10 @@ def steps() -> list[Step]:
     capacity, moment = FOLDER / CLUSTERS[0][1], f"marker:{CAPACITY_DUMP}"
     here = ("--cluster", "capacity", "--at", moment)
     imports = [
-        Step(f"Import cluster {cluster!r}: a watch, an audit log, a dump of Volcano's cache.", ("import", str(FOLDER / folder), "--cluster", cluster))
+        Step(
+            f"Import cluster {cluster!r}: a watch, an audit log, a dump of Volcano's cache.",
+            ("import", str(FOLDER / folder), "--cluster", cluster),
+        )
         for cluster, folder in CLUSTERS
     ]
     return [
