@@ -64,7 +64,7 @@ class Loop:
         self.config = config or FlowConfig()
         self.flow = Flow(self.config)
         self.outstanding: dict[EffectKey, Effect] = {}
-        self.down: EventStoreError | None = None
+        self.down: Exception | None = None
         self.refused = 0
         self._inputs: deque[Input] = deque()
         self._now = 0
@@ -104,17 +104,20 @@ class Loop:
         if self.down is not None and not self.recover(now):
             return 0
         self._now = max(now, self._now, self.flow.now)
-        taken = list(self._inputs)
+        taken = [self._inputs.popleft() for _ in range(len(self._inputs))]
         for given in taken:
             if isinstance(given, Answered):
                 self.outstanding.pop(self.key_of(given.effect), None)
         group = Group(self, self._now)
-        for given in taken:
-            group.take(given)
-        group.take(Ticked(self._now if self._ticked is None else self._ticked))
+        try:
+            for given in taken:
+                group.take(given)
+            group.take(Ticked(self._now if self._ticked is None else self._ticked))
+        except Exception as error:
+            # What has been decided so far is half of something: the log's state is the one to go on from.
+            self._lose(error)
+            raise
         self._ticked = self._now
-        for _ in taken:
-            self._inputs.popleft()
         if not self._commit(group):
             self._inputs.extendleft(reversed(taken))
             return 0
@@ -138,8 +141,8 @@ class Loop:
             self.carry_out(effect)
         return True
 
-    def _lose(self, error: EventStoreError) -> None:
-        """The log refused: keep nothing that it may not have."""
+    def _lose(self, error: Exception) -> None:
+        """Keep nothing that the log may not have."""
         self.down = error
         self.flow = Flow(self.config)
         self._versions, self._gone = {}, {}

@@ -245,3 +245,23 @@ def test_effects_of_one_intent_are_told_apart(world: World) -> None:
 
 def said_request(name: str) -> Get:
     return Get("Pod", "d", name)
+
+
+def test_an_error_in_the_deciding_leaves_nothing_half_done(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.do(AssumeTask("d/p1", "n1"))
+
+    def broken(*given: Any) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("vcledger.scheduler.decide._DECIDERS", {BindTask: broken})
+        put(world.loop, pod("p2", 120))
+        world.loop.put(BindTask("d/p1", "n1"))
+        with pytest.raises(RuntimeError, match="mistake"):
+            world.loop.step(world.now)
+    assert world.flow.position == 0
+    world.tick(0)
+    assert world.loop.down is None
+    assert list(world.flow.tasks) == ["p1-u"]
+    world.settled()
