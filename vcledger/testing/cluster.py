@@ -14,6 +14,7 @@ from typing import Any
 
 from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
+from vcledger.scheduler.inputs import Input
 from vcledger.scheduler.state import Flow, FlowConfig
 from vcledger.sim.clock import SECOND
 from vcledger.sim.faults import FAULTS, Fault, UnknownFault
@@ -61,6 +62,11 @@ class SimCluster:
         namespace, _, name = pod.partition("/")
         found = self.simulation.api.object("Pod", namespace, name)
         return str(found["spec"].get("nodeName") or "") if found is not None else ""
+
+    def put(self, command: Input) -> None:
+        """Gives the scheduler a command (`vcledger.scheduler.inputs`), such as AssumeTask and BindTask; it is acted on
+        once time passes. One that is down does not hear it."""
+        self.simulation.put(command)
 
     def run(self, seconds: float) -> None:
         """Lets time pass. AssertionError when something that must always hold did not."""

@@ -21,9 +21,10 @@ from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, make_url
+from sqlalchemy.exc import ArgumentError
 
 from eventstore import EventStore, open_store
-from eventstore.types import EventStoreError, NewEvent, StreamId
+from eventstore.types import EventStoreError, LedgerUnreachable, NewEvent, StreamId
 from vcledger.testing.scenario_format import Fact, ScenarioResult, Script, Step
 
 SECOND = 1_000_000
@@ -67,9 +68,14 @@ def run_storage(script: Script, postgres: str | None = None) -> ScenarioResult:
 @contextmanager
 def _database(url: str) -> Iterator[str]:
     """A new database on the server of a URL."""
-    given = make_url(url).set(drivername="postgresql")
+    try:
+        given = make_url(url).set(drivername="postgresql")
+        connection = psycopg.connect(given.render_as_string(hide_password=False), autocommit=True)
+    except (ArgumentError, psycopg.Error) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise LedgerUnreachable(f"the PostgreSQL server for storage scenarios does not answer: {reason}") from error
     name = f"vcledger_scenario_{threading.get_native_id()}"
-    with psycopg.connect(given.render_as_string(hide_password=False), autocommit=True) as connection:
+    with connection:
         connection.execute(f'CREATE DATABASE "{name}"'.encode())
         try:
             yield given.set(database=name).render_as_string(hide_password=False)

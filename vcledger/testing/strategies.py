@@ -1,4 +1,4 @@
-"""Hypothesis strategies: API objects of every kind the cache reads, and whole clusters whose objects fit together.
+"""Hypothesis strategies: API objects of the kinds that scheduling is about, whole clusters, and plans of faults.
 
 Owns what is drawn. Needs hypothesis, which the rest of the kit does not. Called by the state machines and by users'
 tests:
@@ -16,6 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
+from vcledger.sim.faults import FAULTS
+from vcledger.sim.plan import Plan
+from vcledger.sim.plan import draw as draw_plan
 from volcano.objects.kinds import BY_NAME
 
 Object: TypeAlias = dict[str, Any]
@@ -231,10 +234,18 @@ def clusters(draw: st.DrawFn, *, pods_max: int = 8, nodes_max: int = 4, volumes:
     return cluster
 
 
+@st.composite
+def fault_plans(draw: st.DrawFn, *, steps_max: int = 40, faults: tuple[str, ...] = tuple(FAULTS)) -> Plan:
+    """A plan for `vcledger.sim.simulate.run_plan`: a cluster, what its users do, and faults of these kinds."""
+    chosen = draw(st.lists(st.sampled_from(faults), unique=True)) if faults else []
+    return draw_plan(draw(st.integers(0, 2**32)), draw(st.integers(1, steps_max)), chosen)
+
+
 __all__ = [
     "ClusterObjects",
     "api_object",
     "clusters",
+    "fault_plans",
     "names",
     "nodes",
     "persistent_volume_claims",
