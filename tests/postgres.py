@@ -1,8 +1,7 @@
 """The PostgreSQL that tests run on: one server a test run, one fresh database a test.
 
 Owns the server's life. Must not know what is kept in it. Called through the fixtures and by the
-bench; a server that cannot be started
-fails the tests that need it, they are never skipped.
+bench; a server that cannot be started fails the tests that need it, they are never skipped.
 """
 
 from __future__ import annotations
