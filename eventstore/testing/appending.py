@@ -257,7 +257,7 @@ class AppendConformance:
         before = store.stats().dictionaries
         for start in range(0, 9_000, 1_000):
             store.append(new[start : start + 1_000])
-        assert before == 1
+        assert 1 <= before <= 2  # the first, and perhaps a better one when the ledger had grown
         assert store.stats().dictionaries > before
         again = opener()
         assert [event.payload for event in again.read(batch=1_000)] == [event.payload for event in old + new]
