@@ -51,7 +51,8 @@ def test_the_cache_equals_the_dump_at_its_marker(ledgers: Callable[[Path], Path]
     found = json.loads(result.stdout)
     assert found["differences"] == []
     assert result.exit_code == 0
-    assert result.stderr == "", "the moment is that of the marker, without a word"
+    said = [line for line in result.stderr.splitlines() if not line.startswith("note: gap in the record")]
+    assert said == [], "the moment is that of the marker, without a word but for the gaps of recording 07"
     if "binding-in-flight" not in dump.name:
         assert found["only_the_scheduler_knows"] == found["explained"] == []
 
