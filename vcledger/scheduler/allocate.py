@@ -9,10 +9,12 @@ Source: Volcano's allocate action with the gang and predicates plugins, on trial
 from __future__ import annotations
 
 from projections.cache.state import JobInfo
+from projections.diagnosis.claims import pod_claims
 from projections.diagnosis.gang import Trial, ready_count, try_gang
-from projections.diagnosis.nodes import Evaluation
+from projections.diagnosis.nodes import refuses
 from projections.diagnosis.reasons import fit_message
-from projections.diagnosis.views import GroupView, TaskView
+from projections.diagnosis.views import ClusterView, GroupView, TaskView
+from projections.diagnosis.volumes import VolumeBinding
 from vcledger.scheduler import binder, place
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.inputs import Allocate, AllocateJob, ScheduleTask
@@ -68,7 +70,7 @@ def one_job(hand: Hand, key: str) -> None:
     cluster = place.cluster_of(flow, pods)
     trial = try_gang(group, cluster)
     if trial.placed and not trial.short:
-        plans = _plans(hand, group, trial)
+        plans = _plans(hand, cluster, trial)
         if plans is not None:
             _commit(hand, job, plans, trial)
     elif trial.short:
@@ -85,39 +87,28 @@ def one_job(hand: Hand, key: str) -> None:
             place.unschedulable(hand, task, key, fit_message(table), table)
 
 
-def _plans(hand: Hand, group: GroupView, trial: Trial) -> list[place.Plan] | None:
+def _plans(hand: Hand, cluster: ClusterView, trial: Trial) -> list[place.Plan] | None:
     """What each placed task takes, volumes that the ones before it take left out; None when one of them can't after
     all, and then the gang gets nothing."""
     flow = hand.flow
     plans: list[place.Plan] = []
     reserved: list[str] = []
     claimed: dict[str, str] = {}
+    nodes = {node.name: node for node in cluster.nodes}
     for task in trial.order:
         name = trial.placed.get(task.uid)
         if name is None or task.pod is None:
             continue
-        if not task.pod.spec.volumes:
-            node = flow.cache.nodes[name].node
-            plans.append(place.Plan(task, name, node.metadata.uid if node is not None else ""))
-            continue
-        cluster = place.cluster_of(flow, [task.pod], [name])
-        plan = place.plan_on(
-            flow, Evaluation(_asking_no_room(task), task.pod, cluster, reserved=reserved), cluster.nodes[0], claimed
-        )
-        if plan.refused:
+        claims = pod_claims(task.pod, cluster)
+        binding = VolumeBinding(claims, cluster, reserved) if claims.states else None
+        plan = place.claims_on(flow, task, binding, nodes[name], claimed)
+        if plan.refused or claims.problems or (binding is not None and refuses(binding.check(nodes[name]))):
             return None
         reserved += [one.volume for one in plan.bindings]
-        claimed.update({binding.claim: name for binding in plan.bindings})
+        claimed.update({static.claim: name for static in plan.bindings})
         claimed.update({provision.claim: name for provision in plan.provisions})
-        plans.append(plan._replace(task=task))
+        plans.append(plan)
     return plans
-
-
-def _asking_no_room(task: TaskView) -> TaskView:
-    """The trial has counted the room already."""
-    return TaskView(
-        task.namespace, task.name, task.uid, task.status, {}, best_effort=True, pod=task.pod, position=task.position
-    )
 
 
 def _commit(hand: Hand, job: JobInfo, plans: list[place.Plan], trial: Trial) -> None:

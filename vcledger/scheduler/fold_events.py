@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from projections.cache import jobs, pods
+from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler import bodies, charges
 from vcledger.scheduler.assumed import Assumption
 from vcledger.scheduler.inputs import Noticed
@@ -60,6 +61,7 @@ def _watched(task: FlowTask) -> list[str]:
 def drop(flow: Flow, task: FlowTask) -> None:
     """The flow has nothing more to do with the task."""
     flow.bind_queue.pop(task.uid, None)
+    flow.coming.pop(task.key, None)
     _unwatch(flow, task)
     flow.tasks.pop(task.uid, None)
     forget_resync(flow, resync_key(task.namespace, task.name, task.uid))
@@ -107,6 +109,9 @@ def _allocated(flow: Flow, at: Recorded, event: scheduling.TaskAllocated) -> Non
     flow.tasks[at.uid] = task
     flow.said.pop(at.uid, None)
     flow.said.pop(event.job, None)
+    pod = flow.pods.get(task.key)
+    if pod is not None:
+        flow.coming[task.key] = PlacedPod.of(pod, event.node)
     charges.hold(flow, task)
 
 

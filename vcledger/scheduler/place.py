@@ -16,7 +16,7 @@ from projections.diagnosis.claims import class_name
 from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses
 from projections.diagnosis.reasons import VOLUME_BIND, Reason
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod, TaskView
-from projections.diagnosis.volumes import storage_asked
+from projections.diagnosis.volumes import VolumeBinding, storage_asked
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.state import Flow
 from vcledger.why_views import lone_task, reported_attachments, task_view
@@ -75,18 +75,11 @@ def cluster_of(flow: Flow, pods: Iterable[Pod], nodes: Iterable[str] | None = No
 def placed_pods(flow: Flow, asking: list[Pod]) -> list[PlacedPod]:
     """The pods on nodes, those on their way included, when one of ours looks at others; else only those whose own
     anti-affinity concerns everybody."""
+    placed, coming = flow.placed, flow.coming
     if any(is_interdependent(pod) for pod in asking):
-        keys = [*flow.placed, *(task.key for task in flow.tasks.values() if task.key not in flow.placed)]
-    else:
-        keys = list(flow.guarded)
-    found = []
-    for key in keys:
-        placed, pod, task = flow.placed.get(key), flow.pods.get(key), flow.task(key)
-        if placed is not None:
-            found.append(placed)
-        elif pod is not None and task is not None:
-            found.append(PlacedPod.of(pod, task.node))
-    return found
+        return [*placed.values(), *(one for key, one in coming.items() if key not in placed)]
+    found = (placed.get(key) or coming.get(key) for key in flow.guarded)
+    return [one for one in found if one is not None]
 
 
 def view_of(flow: Flow, ref: PodRef, pod: Pod, reported: frozenset[str]) -> TaskView:
@@ -104,45 +97,49 @@ def reported(flow: Flow) -> frozenset[str]:
 # --- planning -----------------------------------------------------------------------------------------------------
 
 
-def plan_on(flow: Flow, evaluation: Evaluation, node: NodeView, claimed: Mapping[str, str] | None = None) -> Plan:
-    """The task of an evaluation on a node. `claimed`: claims that the same decision has given to a node already."""
-    task = evaluation.task
-    uid = node.node.metadata.uid if node.node is not None else ""
+def plan_on(flow: Flow, evaluation: Evaluation, node: NodeView) -> Plan:
+    """The task of an evaluation on a node."""
     found = evaluation.on(node)
     if refuses(found):
-        return Plan(task, node.name, uid, refused=tuple(found))
+        return Plan(evaluation.task, node.name, _uid(node), refused=tuple(found))
+    return claims_on(flow, evaluation.task, evaluation.volumes, node, {})
+
+
+def _uid(node: NodeView) -> str:
+    return node.node.metadata.uid if node.node is not None else ""
+
+
+def claims_on(
+    flow: Flow, task: TaskView, volumes: VolumeBinding | None, node: NodeView, claimed: Mapping[str, str]
+) -> Plan:
+    """What the claims of a task take on a node that nothing else refuses. `claimed`: claims that the same decision has
+    given to a node already."""
+    plan = Plan(task, node.name, _uid(node), claims=volumes is not None)
     bindings: list[StaticBinding] = []
     provisions: list[Provision] = []
-    for state, candidate in evaluation.volumes.plan(node) if evaluation.volumes is not None else ():
-        elsewhere = (claimed or {}).get(state.key)
-        if elsewhere is not None:
-            if elsewhere != node.name:
-                return Plan(task, node.name, uid, refused=(_bound_for(state.name, elsewhere),))
-            continue
-        other = _held_by_other(flow, task.uid, state.key, candidate.volume.metadata.name if candidate else "")
+    for state, candidate in volumes.plan(node) if volumes is not None else ():
+        volume = candidate.volume.metadata if candidate is not None else None
+        other = claimed.get(state.key) or _held_by_other(flow, task.uid, state.key, volume.name if volume else "")
         if other:
             if other != node.name:
-                return Plan(task, node.name, uid, refused=(_bound_for(state.name, other),))
-            continue
-        if candidate is not None:
-            volume = candidate.volume.metadata
-            claim_uid = state.claim.metadata.uid
-            bindings.append(
-                StaticBinding(volume=volume.name, claim=state.key, volume_uid=volume.uid, claim_uid=claim_uid)
+                detail = f"claim {state.name} is on its way for node {other}"
+                return plan._replace(refused=(Reason("volumes", VOLUME_BIND, detail),))
+        elif volume is not None:
+            uid = state.claim.metadata.uid
+            bindings.append(StaticBinding(volume=volume.name, claim=state.key, volume_uid=volume.uid, claim_uid=uid))
+        elif enough_capacity(flow, state.claim, node):
+            provisions.append(
+                Provision(
+                    claim=state.key,
+                    claim_uid=state.claim.metadata.uid,
+                    storage_class=class_name(state.claim),
+                    provisioner=state.provisioner,
+                )
             )
-            continue
-        if not enough_capacity(flow, state.claim, node):
+        else:
             detail = f"claim {state.name}: class {class_name(state.claim)} has not enough free capacity here"
-            return Plan(task, node.name, uid, refused=(Reason("volumes", VOLUME_BIND, detail),))
-        provisions.append(
-            Provision(
-                claim=state.key,
-                claim_uid=state.claim.metadata.uid,
-                storage_class=class_name(state.claim),
-                provisioner=state.provisioner,
-            )
-        )
-    return Plan(task, node.name, uid, tuple(bindings), tuple(provisions), bool(evaluation.claims.states))
+            return plan._replace(refused=(Reason("volumes", VOLUME_BIND, detail),))
+    return plan._replace(bindings=tuple(bindings), provisions=tuple(provisions))
 
 
 def _held_by_other(flow: Flow, uid: str, claim: str, volume: str) -> str:
@@ -151,10 +148,6 @@ def _held_by_other(flow: Flow, uid: str, claim: str, volume: str) -> str:
         if held is not None and held.uid != uid:
             return held.node
     return ""
-
-
-def _bound_for(claim: str, node: str) -> Reason:
-    return Reason("volumes", VOLUME_BIND, f"claim {claim} is on its way for node {node}")
 
 
 def enough_capacity(flow: Flow, claim: PersistentVolumeClaim, node: NodeView) -> bool:
@@ -252,6 +245,7 @@ def unschedulable(hand: Hand, task: TaskView, job: str, message: str, table: Map
 __all__ = [
     "Plan",
     "allocate",
+    "claims_on",
     "cluster_of",
     "enough_capacity",
     "idle_view",

@@ -130,6 +130,7 @@ class Flow:
     """The state. Only `vcledger.scheduler.fold.evolve` changes it.
 
     conditions  the condition last written to a pod (by UID): its message and version, '' while the answer is out
+    coming      pods on their way, as they will stand on their nodes
     guarded     the pods whose own anti-affinity concerns everybody
     notices     what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
                 so none is ever left over at a crash, and they are no part of the state
@@ -144,6 +145,7 @@ class Flow:
         self.pods: dict[str, Pod] = {}
         self.placed: dict[str, PlacedPod] = {}
         self.guarded: dict[str, None] = {}
+        self.coming: dict[str, PlacedPod] = {}
         self.tasks: dict[str, FlowTask] = {}
         self.attempts: dict[str, int] = {}
         self.handlers: dict[str, Handler] = {}
