@@ -23,6 +23,7 @@ from enum import Enum
 
 from eventstore import EventStore
 from eventstore.types import INFERRED, EventStoreError, NewEvent
+from projections.cache import stores
 from vcledger import codec
 from vcledger.scheduler.decide import UnreadableObject, decide
 from vcledger.scheduler.decision import Draft
@@ -199,7 +200,19 @@ class Loop:
         if stored and gone == (inferred is not None):
             return Standing.KNOWN
         self._note(subject, -1 if number is None else number, gone, draft.known)
+        if gone and not stored and self._another_has_the_name(subject):
+            return Standing.LATE
         return Standing.AGAIN if stored else Standing.NEW
+
+    def _another_has_the_name(self, subject: Subject) -> bool:
+        """Whether the cache holds an object of that name with another UID: it came from an answer, before the watch had
+        told of the old one's end."""
+        key = f"{subject.namespace}/{subject.name}" if subject.namespace else subject.name
+        if subject.kind == "Pod":
+            ref = self.flow.cache.pods.get(key)
+            return ref is not None and ref.uid != subject.uid
+        held = stores.held(self.flow.cache, subject.kind, key)
+        return held is not None and held.metadata.uid != subject.uid
 
     def _note(self, subject: Subject, number: int, gone: bool, known: int) -> None:
         self._versions[subject] = max(self._versions.get(subject, -1), number)
@@ -226,7 +239,7 @@ class Loop:
 class Standing(Enum):
     """NEW: as it is. KNOWN: the log has it, and nothing is new about it. AGAIN: the log has it, but an object came back
     that a relist had missed, or is gone again: stored under no version. LATE: older than what the log has of the object
-    (a stale list, a line that comes twice), so kept, and passed over by the folds."""
+    (a stale list, a line that comes twice) or of its name, so kept, and passed over by the folds."""
 
     NEW = 0
     KNOWN = 1

@@ -217,6 +217,16 @@ def test_an_object_that_a_relist_missed_comes_back(world: World) -> None:
     world.settled()
 
 
+def test_the_end_of_an_object_whose_name_another_has_already_takes_nothing_from_that(world: World) -> None:
+    world.see(pod("p1", 105))
+    world.see(pod("p1", 110, uid="second"))
+    world.see(pod("p1", 108), change="DELETED")
+    assert world.flow.cache.pods["d/p1"].uid == "second"
+    world.see(pod("p1", 111, uid="second"), change="DELETED")
+    assert "d/p1" not in world.flow.cache.pods
+    world.settled()
+
+
 def test_until_the_lists_are_complete_it_only_observes(tmp_path: Path) -> None:
     world = World(tmp_path, FlowConfig(lists=("Node", "Pod")))
     world.see(node("n1"), group("g", 1), pod("p1", group="g"))
