@@ -37,7 +37,7 @@ def test_each_kind_of_faults(group: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1000, 1060))
+@pytest.mark.parametrize("seed", range(1000, 1030))
 def test_many_worlds(seed: int) -> None:
     assert sim.simulate(seed, 20 + seed % 5 * 20).broken == ()
 
@@ -45,8 +45,7 @@ def test_many_worlds(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_lot_of_each_fault(fault: str) -> None:
-    for seed in (1, 2):
-        assert sim.simulate(seed, 40, (fault,), twice=False).broken == ()
+    assert sim.simulate(1, 40, (fault,), twice=False).broken == ()
 
 
 def test_the_log_on_a_disk_is_the_one_in_memory(tmp_path: Path) -> None:
