@@ -197,11 +197,11 @@ class Loop:
         deleted = inferred is False
         if not gone and number is not None and 0 <= number < highest + deleted:
             return Standing.KNOWN if stored else Standing.LATE
+        if gone and self._another_has_the_name(subject):
+            return Standing.KNOWN if stored else Standing.LATE
         if stored and gone == (inferred is not None):
             return Standing.KNOWN
         self._note(subject, -1 if number is None else number, gone, draft.known)
-        if gone and not stored and self._another_has_the_name(subject):
-            return Standing.LATE
         return Standing.AGAIN if stored else Standing.NEW
 
     def _another_has_the_name(self, subject: Subject) -> bool:

@@ -221,6 +221,8 @@ def test_the_end_of_an_object_whose_name_another_has_already_takes_nothing_from_
     world.see(pod("p1", 105))
     world.see(pod("p1", 110, uid="second"))
     world.see(pod("p1", 108), change="DELETED")
+    world.crash()
+    world.see(pod("p1", 108), change="DELETED")
     assert world.flow.cache.pods["d/p1"].uid == "second"
     world.see(pod("p1", 111, uid="second"), change="DELETED")
     assert "d/p1" not in world.flow.cache.pods
