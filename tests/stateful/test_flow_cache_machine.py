@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
-
+from vcledger.testing import profiles
 from vcledger.testing.invariants import check_events
 from vcledger.testing.machines import CacheMachine, ExactCache
 
@@ -18,4 +17,4 @@ class OwnCache(CacheMachine):
 
 
 TestOwnCache = OwnCache.TestCase
-TestOwnCache.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestOwnCache.settings = profiles.machine(60)

@@ -38,6 +38,9 @@ DONE, DONE_UNHEARD, NEVER_DONE, DONE_LATER = (
     "done after it was given up",
 )
 REFUSED, THROTTLED = "refused", "throttled"
+LOCALS_MAX = 6
+"""So many local disks each node has (`vcledger.sim.plan`)."""
+
 ANSWERS = (DONE, DONE, DONE, DONE_UNHEARD, NEVER_DONE, DONE_LATER, REFUSED, THROTTLED)
 """What becomes of a request, what is usual more often than the rest."""
 
@@ -121,7 +124,7 @@ class FlowMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 1_000))
     def begin(self, seed: int) -> None:
         self.world = HeldSimulation(seed)
-        self.made = 0
+        self.made = self.locals = 0
         self.world.run()
         self.world.pass_time(2 * SECOND)
 
@@ -154,7 +157,11 @@ class FlowMachine(RuleBasedStateMachine):
         self.world.owner.want(f"{NAMESPACE}/{name}", {"metadata": meta, "spec": spec})
 
     def _claim(self, storage_class: str) -> str:
+        """A claim; a local one only while all of them would find a disk on one node, as a pod may be tied to one."""
         name = self._name("claim")
+        if storage_class == "local":
+            self.locals += 1
+            storage_class = "local" if self.locals <= LOCALS_MAX else "wait"
         spec = {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": storage_class,
