@@ -107,6 +107,18 @@ SCENARIOS: dict[str, Scenario] = {
         [{"outcome": "default/p1", "bind": "pod-gone"}, FREE, QUIET],
         {},
     ),
+    "the answer is lost, the bind was not done, and the node is gone when that is known": (
+        alone(
+            api("POST", BINDING, None, applied=False), watch("DELETED", node(version=120)), api("GET", P1, 200, pod())
+        ),
+        [
+            {"pod": "default/p1", "assumed": False, "node": None, "bind": "failed"},
+            {"api": f"POST {BINDING}", "calls": 1},
+            {"outcome": "default/p1", "bind": "failed", "events": ["FailedScheduling"]},
+            QUIET,
+        ],
+        {},
+    ),
     "the resync itself fails": (
         alone(
             api("POST", BINDING, 500, status(500, "boom", "InternalError")),

@@ -47,7 +47,7 @@ from volcano.events.binding import (
     PodConditionPatchFailed,
 )
 from volcano.events.recovery import InDoubtResolved
-from volcano.events.resync import ResyncQueued
+from volcano.events.resync import ResyncQueued, ResyncSucceeded
 from volcano.events.volume import VolumesReverted
 
 _ASSIGNED = re.compile(r'already assigned to node "([^"]+)"')
@@ -240,8 +240,11 @@ def revert(hand: Hand, task: FlowTask, reason: str, message: str, cause: int) ->
 
 
 def queue_resync(hand: Hand, task: FlowTask, reason: str, cause: int, attempt: int = 1) -> None:
-    """Read the task again, the later the more often it went wrong."""
-    if attempt == 1 and resync_key(task.namespace, task.name, task.uid) in hand.flow.resync and reason != LOST:
+    """Read the task again, the later the more often it went wrong. It waits for that once; a read that has just been
+    answered, in this very decision, is over and doesn't count."""
+    waits = resync_key(task.namespace, task.name, task.uid) in hand.flow.resync
+    answered = any(isinstance(one.event, ResyncSucceeded) and one.subject.uid == task.uid for one in hand.events)
+    if attempt == 1 and waits and not answered and reason != LOST:
         return
     delay = backoff_microseconds(attempt, hand.flow.config.resync_base_microseconds)
     event = ResyncQueued(job=task.job, attempt=attempt, delay_seconds=delay / SECOND, reason=reason, node=task.node)
