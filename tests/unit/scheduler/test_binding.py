@@ -385,3 +385,19 @@ def test_what_is_being_released_is_not_given_away(world: World) -> None:
     world.see(pod("p1", 101, group="g"))
     world.do(Allocate())
     assert world.asked(Bind) == []
+
+
+def test_not_bound_and_its_node_gone_it_is_read_again_and_given_back(world: World) -> None:
+    one_out(world)
+    world.answer(Bind, LOST)
+    world.see(node("n1", 12), change="DELETED")
+    world.tick(0.01)
+    world.answer(Get, said(pod("p1")))
+    assert world.asked(Bind) == []
+    assert world.events(BindFailed)[-1].reason == "NodeGone"
+    assert world.flow.queue("errTasks") == ["d/p1"]
+    world.tick(0.01)
+    world.answer(Get, said(pod("p1")))
+    assert not world.flow.tasks
+    assert world.flow.queue("errTasks") == []
+    world.settled()
