@@ -16,9 +16,9 @@ def kinds_needed(case: Case) -> list[str]:
     """The kinds whose objects, or absence, the verdict about a waiting pod or job rests on."""
     if not case.pending and not (case.is_job and case.pod is None):
         return []
-    kinds = ["Node"]
+    kinds = ["Node", "PodGroup"]
     if case.is_job or case.group_name:
-        kinds += ["PodGroup", "Queue"]
+        kinds.append("Queue")
     if case.pod is not None and claim_names(case.pod):
         kinds += VOLUME_KINDS
     return kinds

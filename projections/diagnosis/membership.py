@@ -68,8 +68,9 @@ def said_evidence(said: Sequence[Said], proves: str) -> list[Evidence]:
 
 
 def podgroup_missing(case: Case) -> Finding | None:
-    """No annotation names a group, or the group it names does not exist."""
-    if not case.is_job and not case.pending:
+    """No annotation names a group, or the group it names does not exist. A record without any list or watch of
+    PodGroups does not show that, nor that the scheduler needs one."""
+    if not case.is_job and (not case.pending or "PodGroup" in case.unwatched):
         return None
     if case.is_job:
         return _job_without_group(case)

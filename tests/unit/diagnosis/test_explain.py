@@ -99,6 +99,12 @@ def test_no_group_and_a_group_that_is_not_there() -> None:
     assert "PodGroup default/g does not exist" in absent.causes[0]
 
 
+def test_a_record_that_never_looked_at_podgroups_shows_no_lack_of_one() -> None:
+    for waiting in (case(pod(), unwatched=["PodGroup"]), case(pod(**GROUPED), pod_group=None, unwatched=["PodGroup"])):
+        assert verdicts(waiting) == ["schedulable"]
+        assert any("PodGroup" in note for note in explain(waiting).notes)
+
+
 def test_a_pod_without_a_group_that_was_tried_is_not_blamed_on_it() -> None:
     tried = case(
         pod(), {"cpu": "64"}, said=[said("FailedScheduling", "0/2 nodes are unavailable: 2 Insufficient cpu.")]
