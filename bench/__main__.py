@@ -62,6 +62,7 @@ def import_rows(file: Path, count: int, folder: Path) -> tuple[list[Row], ours.I
     raw = count / baselines.sqlite_insert(file, folder)
     say("eventsourcing library")
     library = count / baselines.eventsourcing_insert(file, folder)
+    ours.warm_up(folder)
     say("ours: import to SQLite")
     plain = ours.import_lines(file, str(folder / "plain.db"), snapshots=False)
     say("ours: import to SQLite with snapshots")

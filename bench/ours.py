@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.trace import Trace, lines
 from vcledger.ledger import Ledger
 from vcledger.sources import ImportOptions, import_paths
 from vcledger.why import why
@@ -41,6 +42,14 @@ def import_lines(lines: Path, db: str, snapshots: bool) -> Imported:
         size = ledger.store.stats().size
     assert not report.broken, report.broken[:3]
     return Imported(durable, done, report.stored, size)
+
+
+def warm_up(folder: Path) -> None:
+    """Imports a handful of lines into a ledger of no interest: modules that load on first use are loaded, as those of
+    the pieces compared with have been."""
+    few = folder / "few.jsonl"
+    few.write_bytes(b"".join(lines(Trace(events=10, nodes=3, live=10))))
+    import_lines(few, str(folder / "few.db"), snapshots=False)
 
 
 def rebuild(db: str) -> tuple[float, int]:
