@@ -7,11 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.processes import hearing_interrupts
 from tests.unit.cli.conftest import Call
 from vcledger import codec
 from vcledger.ledger import Ledger
@@ -152,12 +155,24 @@ def test_log_has_no_other_forms(call: Call, unschedulable: Path, output: str) ->
     assert call("log", "-o", output, db=unschedulable).exit_code == 2
 
 
+@contextmanager
+def ending(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """The process, killed at the end should it still run: a test that fails must not wait for it."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_log_follows_what_is_appended_until_it_is_interrupted(unschedulable: Path, tmp_path: Path) -> None:
     path = tmp_path / "live.db"
     shutil.copy(unschedulable, path)
     words = ["log", "--kind", "node", "--tail", "1", "--follow", "-o", "json", "--db", str(path)]
     command = [sys.executable, "-m", "cli.main", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with hearing_interrupts():
+        started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with ending(started) as running:
         assert running.stdout is not None
         assert running.stderr is not None
         assert json.loads(running.stdout.readline())["kind"] == "Node"

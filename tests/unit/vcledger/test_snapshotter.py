@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from projections.cache import Cache
+from tests.processes import hearing_interrupts
 from tests.unit.vcledger import build
 from vcledger.ledger import Ledger, cache_projection
 from vcledger.snapshotter import Policy, SnapshotProcess, Snapshotter, SnapshotterFailed, catch_up
@@ -179,7 +180,10 @@ def test_a_script_without_a_main_guard_is_run_once(ledger: Ledger, db: str, tmp_
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_a_parent_that_goes_takes_the_process_along(ledger: Ledger, db: str, stop: signal.Signals) -> None:
     command = [sys.executable, "-c", SCRIPT, db, "wait"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
+    pipe = subprocess.PIPE
+    with hearing_interrupts():
+        started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+    with started as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         parent.send_signal(stop)
