@@ -52,9 +52,3 @@ class UndecodableEvent(VcledgerError):
 
 class UnusableObject(VcledgerError):
     """Bytes that cannot be stored as an observation: no JSON object, or no metadata, name or uid."""
-
-
-class CheckFailed(VcledgerError):
-    """What was verified does not hold."""
-
-    exit_code = 1

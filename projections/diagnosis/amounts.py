@@ -92,12 +92,6 @@ def show_bytes(amount: float) -> str:
     return _short(amount)
 
 
-def show_all(amounts: Mapping[str, float], names: Iterable[str] | None = None) -> str:
-    """`cpu 6, memory 2Gi`, of the named resources or of all that are not zero, `pods` apart."""
-    chosen = list(names) if names is not None else [n for n in sorted(amounts) if amounts[n] and n != "pods"]
-    return ", ".join(f"{name} {show(name, amounts.get(name, 0.0))}" for name in chosen) or "nothing"
-
-
 def _is_round(number: float) -> bool:
     return abs(number * 10 - round(number * 10)) < 1e-9
 

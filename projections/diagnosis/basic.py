@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from projections.diagnosis import reasons as texts
 from projections.diagnosis.amounts import counted, exceeding, show
 from projections.diagnosis.reasons import Reason
-from projections.diagnosis.views import Amounts, HostPort, NodeView, PlacedPod, TaskView
+from projections.diagnosis.views import Amounts, HostPort, NodeView, PlacedPod
 from volcano.objects.core import Pod, Taint, Toleration
 from volcano.objects.selectors import (
     describe_required,
@@ -132,8 +132,3 @@ def ports(wanted: Sequence[HostPort], on_node: Sequence[PlacedPod]) -> list[Reas
         if any(ports_conflict(port, used) for used in pod.host_ports)
     ]
     return [Reason("ports", texts.PORTS, "; ".join(taken), final=False)] if taken else []
-
-
-def asks_nothing(task: TaskView) -> bool:
-    """A best-effort task: no resource but a pod's place (fact 3)."""
-    return task.best_effort

@@ -113,9 +113,3 @@ def is_interdependent(pod: Pod) -> bool:
         or hard_constraints(pod)
         or any(one.persistent_volume_claim or one.ephemeral for one in pod.spec.volumes or ())
     )
-
-
-def needs_placed_pods(pod: Pod) -> bool:
-    """Whether the pods that are there must be known in full to judge this one. (Existing pods' anti-affinity concerns
-    every pod: those that carry one are always given.)"""
-    return bool(is_interdependent(pod))

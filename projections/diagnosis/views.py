@@ -169,7 +169,7 @@ class QueueView:
 @dataclass(slots=True)
 class ClusterView:
     """Everything else at the position. `pods` holds only what the pod's own constraints need (see
-    `needs_placed_pods`); keys of claims are `namespace/name`."""
+    `nodes.is_interdependent`); keys of claims are `namespace/name`."""
 
     nodes: Sequence[NodeView]
     pods: Sequence[PlacedPod] = ()

@@ -14,7 +14,6 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
 
 from vcledger.sources.compress import STDIN
 from vcledger.sources.items import Item
@@ -83,12 +82,3 @@ class Coverage:
         return any(last < time <= last + GRACE_MICROS for last in self._last) and not any(
             time <= last for last in self._last
         )
-
-
-class Seen(NamedTuple):
-    """What a first look at a watch file gave: the first time of each kind, the last time, and the moments at which it
-    says that cache dumps were taken, by file name without suffixes."""
-
-    first: dict[str, int]
-    last: int
-    dumps: dict[str, int]
