@@ -8,7 +8,7 @@ time-out, a dropped connection): the request may or may not have been carried ou
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -35,6 +35,25 @@ class WatchStream(Protocol):
         ...
 
 
+@runtime_checkable
+class LiveStream(WatchStream, Protocol):
+    """An open watch that a thread can wait for, and another can end."""
+
+    def wait(self, seconds: float) -> list[WatchLine]:
+        """The lines that have arrived; while there are none, waits so long for some. [] when the time is over, or when
+        the stream has ended."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """What broke the stream, in words; '' when the server ended it as it should."""
+        ...
+
+    def close(self) -> None:
+        """Ends it, from any thread and as often as one likes; whoever waits is let go."""
+        ...
+
+
 class ApiPort(Protocol):
     """What an API server can be asked."""
 
@@ -42,13 +61,32 @@ class ApiPort(Protocol):
         """Carries out one request."""
         ...
 
-    def list(self, kind: str, *, limit: int | None = None, continue_: str = "", resource_version: str = "") -> Answer:
-        """A list of a kind (our name), with pagination."""
+    def list(
+        self,
+        kind: str,
+        *,
+        limit: int | None = None,
+        continue_: str = "",
+        resource_version: str = "",
+        namespace: str = "",
+        selector: str = "",
+    ) -> Answer:
+        """A list of a kind (our name), with pagination; of one namespace, and of the labels selected, where given."""
         ...
 
-    def watch(self, kind: str, *, resource_version: str, bookmarks: bool = True) -> Answer | WatchStream:
-        """A watch from a version; an Answer (such as 410) when it is refused at once."""
+    def watch(
+        self,
+        kind: str,
+        *,
+        resource_version: str,
+        bookmarks: bool = True,
+        namespace: str = "",
+        selector: str = "",
+        timeout_seconds: int = 0,
+    ) -> Answer | WatchStream:
+        """A watch from a version; an Answer (such as 410) when it is refused at once. The server ends it after
+        `timeout_seconds` (0: when it likes to)."""
         ...
 
 
-__all__ = ["Answer", "ApiPort", "Request", "WatchLine", "WatchStream"]
+__all__ = ["Answer", "ApiPort", "LiveStream", "Request", "WatchLine", "WatchStream"]

@@ -154,10 +154,13 @@ class CallHandler(Request, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`code`: HTTP status, None when no answer came. `body`: the JSON answered, an object, a list or a Status."""
+    """`code`: HTTP status, None when no answer came. `body`: the JSON answered, an object, a list or a Status; where no
+    answer came, the reason in words, if it is known. `retry_after_seconds`: how long the server asks to be left alone
+    (its header Retry-After), 0 when it does not."""
 
     code: int | None
     body: bytes = b""
+    retry_after_seconds: int = 0
 
     @property
     def ok(self) -> bool:

@@ -19,6 +19,7 @@ from vcledger.scheduler.requests import Bind, Create, Delete, Get, Patch, Reques
 from vcledger.sim import status
 from vcledger.sim.clock import START
 from vcledger.sim.mvcc import Compacted, Object, Stored, VersionedStore
+from vcledger.sim.scope import WHOLE, Scope, scope
 from vcledger.sim.writes import Writes, is_custom, key_of
 from volcano.objects.kinds import BY_NAME, Kind
 
@@ -81,20 +82,30 @@ class SimulatedApi:
             raise status.not_found(kind, request.name)
         return Answer(200, stored.body)
 
-    def list(self, kind: str, *, limit: int | None = None, continue_: str = "", resource_version: str = "") -> Answer:
+    def list(
+        self,
+        kind: str,
+        *,
+        limit: int | None = None,
+        continue_: str = "",
+        resource_version: str = "",
+        namespace: str = "",
+        selector: str = "",
+    ) -> Answer:
         """A list, sorted by key. With `limit` in pages, all of them as of the first one's version; a token older than
         the compaction answers 410, with one that goes on inconsistently. `resource_version` "" and "0": the newest."""
         found = BY_NAME[kind]
         try:
+            wanted = scope(namespace, selector)
             if continue_:
                 if resource_version not in ("", "0"):
                     raise status.bad_request("specifying resource version is not allowed when using continue")
                 version, start = _token(continue_)
-                return self._page(found, version if version >= 0 else self.store.version, start, limit)
+                return self._page(found, version if version >= 0 else self.store.version, start, limit, wanted)
             version = _version(resource_version)
             if version > self.store.version:
                 return Answer(504, msgspec.json.encode(_too_large(version, self.store.version)))
-            return self._page(found, self.store.version, "", limit)
+            return self._page(found, self.store.version, "", limit, wanted)
         except status.Refused as refused:
             return refused.answer
 
@@ -102,14 +113,24 @@ class SimulatedApi:
         """A list as a server that lags behind would give it, as of an earlier version (a list with "0" may be that)."""
         return self._page(BY_NAME[kind], max(version, self.store.compacted), "", None)
 
-    def watch(self, kind: str, *, resource_version: str, bookmarks: bool = True) -> Answer | SimulatedWatch:
+    def watch(
+        self,
+        kind: str,
+        *,
+        resource_version: str,
+        bookmarks: bool = True,
+        namespace: str = "",
+        selector: str = "",
+        timeout_seconds: int = 0,
+    ) -> Answer | SimulatedWatch:
         """The changes after a version. "" or "0": first what there is, as ADDED. One from before the compaction opens,
-        and its first line is an ERROR with 410, as the real server does."""
+        and its first line is an ERROR with 410, as the real server does. Its end after `timeout_seconds` is up to who
+        has a real clock: see `drop_watches`."""
         try:
-            version = _version(resource_version)
+            version, wanted = _version(resource_version), scope(namespace, selector)
         except status.Refused as refused:
             return refused.answer
-        watch = SimulatedWatch(self.store, BY_NAME[kind], version, bookmarks)
+        watch = SimulatedWatch(self.store, BY_NAME[kind], version, bookmarks, wanted)
         self._watches = [other for other in self._watches if not other.closed]
         self._watches.append(watch)
         return watch
@@ -160,9 +181,9 @@ class SimulatedApi:
         self._uids += 1
         return f"00000000-0000-4000-8000-{self._uids:012x}"
 
-    def _page(self, kind: Kind, version: int, start: str, limit: int | None) -> Answer:
+    def _page(self, kind: Kind, version: int, start: str, limit: int | None, wanted: Scope = WHOLE) -> Answer:
         try:
-            items = self.store.at(kind.name, version)
+            items = [item for item in self.store.at(kind.name, version) if wanted.has(item[1].object)]
         except Compacted:
             if not start:
                 return Answer(410, msgspec.json.encode(status.expired(LIST_EXPIRED)))
@@ -179,9 +200,10 @@ class SimulatedApi:
 class SimulatedWatch:
     """An open watch: it gives what was written since it was last asked. One that asks too late gets 410."""
 
-    def __init__(self, store: VersionedStore, kind: Kind, version: int, bookmarks: bool) -> None:
+    def __init__(self, store: VersionedStore, kind: Kind, version: int, bookmarks: bool, wanted: Scope = WHOLE) -> None:
         self.kind = kind
         self.bookmarks = bookmarks
+        self._wanted = wanted
         self._store = store
         self._seen = version
         self._waiting: list[WatchLine] = []
@@ -189,7 +211,8 @@ class SimulatedWatch:
         self._ended = False
         if version == 0:
             self._seen = store.version
-            self._waiting = [WatchLine("ADDED", stored.body) for _, stored in store.items(kind.name)]
+            found = (stored for _, stored in store.items(kind.name) if wanted.has(stored.object))
+            self._waiting = [WatchLine("ADDED", stored.body) for stored in found]
 
     @property
     def closed(self) -> bool:
@@ -229,7 +252,8 @@ class SimulatedWatch:
                 self._ended = True
                 return lines
             raise
-        lines.extend(WatchLine(revision.change, revision.stored.body) for revision in revisions)
+        told = filter(None, map(self._wanted.told, revisions))
+        lines.extend(WatchLine(change, body) for change, body in told)
         self._seen = self._store.version
         return lines
 
