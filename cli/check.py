@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cli import render
-from cli.common import CHECK_FAILED, AtOption, ClusterOption, DbOption, Output, OutputOption, fail, opened
+from cli.common import CHECK_FAILED, AtOption, ClusterOption, DataOutput, DataOutputOption, DbOption, opened
 
 if TYPE_CHECKING:
     from vcledger.testing.invariants import Verdict
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 def check(
     at: AtOption = None,
     cluster: ClusterOption = None,
-    output: OutputOption = Output.table,
+    output: DataOutputOption = DataOutput.table,
     db: DbOption = None,
 ) -> None:
     """Checks the twelve invariants over the whole record, or up to a moment. Exits 1 when one is broken.
@@ -33,12 +33,10 @@ def check(
     """
     from vcledger.testing.invariants import check_ledger
 
-    if output not in (Output.table, Output.json, Output.yaml):
-        fail(f"`vcledger check` prints table, json or yaml, not {output.value}")
     with opened(db) as ledger:
         name = ledger.cluster(cluster)
         verdicts = check_ledger(ledger, position=ledger.position(at, name), cluster=name)
-    if output is Output.table:
+    if output is DataOutput.table:
         report(verdicts)
     else:
         render.data([as_data(one) for one in verdicts], output)

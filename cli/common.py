@@ -289,7 +289,12 @@ def explain_os_error(error: OSError) -> str:
     return f"{error.filename}: {what}" if error.filename is not None else what
 
 
-HINTS = {"ClusterNotNamed": "--cluster NAME"}
+HINTS = {
+    "ClusterNotNamed": "--cluster NAME",
+    "LedgerMissing": "`vcledger import` makes one; --db or VCLEDGER_DB names another",
+    "LedgerOutdated": "run `vcledger db upgrade`",
+    "NotALedger": "give another one with --db",
+}
 """What a command's user can do about an error of the library, which doesn't know of options."""
 
 
@@ -303,11 +308,10 @@ def outcome_of(error: BaseException) -> tuple[str, int]:
         return "", PIPE_CLOSED
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return "interrupted", INTERRUPTED
-    if isinstance(error, VcledgerError):
+    if isinstance(error, VcledgerError | EventStoreError):
         hint = HINTS.get(type(error).__name__)
-        return f"{error} ({hint})" if hint else str(error), error.exit_code
-    if isinstance(error, EventStoreError):
-        return str(error), MISUSE
+        code = error.exit_code if isinstance(error, VcledgerError) else MISUSE
+        return f"{error} ({hint})" if hint else str(error), code
     if hasattr(error, "format_message"):  # a usage error of the option parser, whose base class is not public
         return usage_line(error), MISUSE
     if isinstance(error, OSError):

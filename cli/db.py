@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli import render
+from cli import complete, render
 from cli.common import DbOption, fail, opened
 
 group = typer.Typer(help="Look after the ledger itself: migrations and retention.", no_args_is_help=False)
@@ -32,12 +32,24 @@ def prune(
     before: Annotated[
         str | None,
         typer.Option(
-            "--before", metavar="WHEN", help="Drop what is older: position, time, offset (-30d) or marker:NAME"
+            "--before",
+            metavar="WHEN",
+            help="Drop what is older: position, time, offset (-30d) or marker:NAME",
+            autocompletion=complete.moment,
         ),
     ] = None,
     keep_room: Annotated[
         bool, typer.Option("--keep-room", help="Do not give the room back to the disk, which takes a while on SQLite")
     ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="NAME",
+            help="Whose marker is meant, or whose end an offset counts from. What is dropped is of all clusters",
+            autocompletion=complete.cluster,
+        ),
+    ] = None,
     db: DbOption = None,
 ) -> None:
     """Drops old events once snapshots cover them: every state and the hash chain from there on stay verifiable. A
@@ -46,7 +58,7 @@ def prune(
     if before is None:
         fail("before when? give --before WHEN, such as --before -30d")
     with opened(db, read_only=False) as ledger:
-        report = ledger.prune(before, reclaim=not keep_room)
+        report = ledger.prune(before, cluster=cluster, reclaim=not keep_room)
     if not report.cut:
         typer.echo("nothing to drop")
         return

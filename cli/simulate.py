@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import render
-from cli.common import CHECK_FAILED, Output, OutputOption, fail
+from cli.common import CHECK_FAILED, DataOutput, DataOutputOption, fail
 
 if TYPE_CHECKING:
     from eventstore import EventStore
@@ -41,7 +41,7 @@ def simulate(
     plan: Annotated[
         Path | None, typer.Option("--plan", metavar="FILE", help="Run this plan, which a failure left, instead")
     ] = None,
-    output: OutputOption = Output.table,
+    output: DataOutputOption = DataOutput.table,
 ) -> None:
     """Runs the scheduler against a simulated API server with faults, then without, until all is at rest.
 
@@ -50,8 +50,6 @@ def simulate(
     from vcledger.sim import simulate as sim
     from vcledger.sim.faults import named
 
-    if output not in (Output.table, Output.json, Output.yaml):
-        fail(f"`vcledger simulate` prints table, json or yaml, not {output.value}")
     chosen = named(faults)
     results = []
     for number in range(seed, seed + (1 if plan else count)):
@@ -60,9 +58,9 @@ def simulate(
         else:
             result = sim.simulate(number, steps, chosen, check=broken_invariants, twice=not once, keep=keep)
         results.append(result)
-        if output is Output.table:
+        if output is DataOutput.table:
             report(result, keep)
-    if output is not Output.table:
+    if output is not DataOutput.table:
         render.data([as_data(result) for result in results], output)
     if not all(result.ok for result in results):
         raise typer.Exit(CHECK_FAILED)

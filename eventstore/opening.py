@@ -18,7 +18,15 @@ from sqlalchemy.exc import ArgumentError
 from eventstore import schema
 from eventstore.backend import Backend, translated
 from eventstore.sqlite import SQLiteBackend
-from eventstore.types import EventStoreError, LedgerMissing, LedgerNewer, LedgerOutdated, LedgerUnwritable, NotALedger
+from eventstore.types import (
+    EventStoreError,
+    LedgerMissing,
+    LedgerNewer,
+    LedgerOutdated,
+    LedgerUnwritable,
+    NotALedger,
+    PlaceMissing,
+)
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 
@@ -46,9 +54,9 @@ def _open_sqlite(path: Path, create: bool, read_only: bool, upgrade: bool, busy_
     if path.is_dir():
         raise NotALedger(f"{path} is a folder: give the path of a ledger file")
     if not there and (not create or read_only):
-        raise LedgerMissing(f"there is no ledger at {path}: `vcledger import` makes one")
+        raise LedgerMissing(f"there is no ledger at {path}")
     if not there and not path.absolute().parent.is_dir():
-        raise LedgerMissing(f"the folder {path.absolute().parent} is not there: make it first")
+        raise PlaceMissing(f"the folder {path.absolute().parent} is not there: make it first")
     backend = SQLiteBackend(path, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only, create=create)
     try:
         if there:
@@ -61,7 +69,7 @@ def _open_sqlite(path: Path, create: bool, read_only: bool, upgrade: bool, busy_
         if there:
             raise
         raise LedgerUnwritable(
-            f"no ledger can be made at {path}: the folder cannot be written; give another place with --db"
+            f"no ledger can be made at {path}: the folder cannot be written, take another place"
         ) from error
     except BaseException:
         backend.close()
@@ -85,7 +93,7 @@ def _check_file(backend: SQLiteBackend, create: bool) -> None:
     """NotALedger unless the file is a ledger, or empty and about to become one."""
     if backend.path.stat().st_size == 0:
         if not create:
-            raise NotALedger(f"{backend.where} is empty, not a ledger: `vcledger import` makes one")
+            raise NotALedger(f"{backend.where} is empty, not a ledger")
         return
     try:
         found = _application_id(backend)
@@ -98,7 +106,7 @@ def _check_file(backend: SQLiteBackend, create: bool) -> None:
         backend.read_as_it_stands()
         found = _application_id(backend)
     if found != schema.APPLICATION_ID:
-        raise NotALedger(f"{backend.where} is a SQLite database, but not a ledger: give another path with --db")
+        raise NotALedger(f"{backend.where} is a SQLite database, but not a ledger")
 
 
 def _application_id(backend: SQLiteBackend) -> int:
@@ -126,14 +134,14 @@ def bring_up(backend: Backend, *, create: bool, upgrade: bool) -> None:
         return
     if revision is None:
         if not create:
-            raise LedgerMissing(f"there is no ledger in {backend.where}: `vcledger import` makes one")
+            raise LedgerMissing(f"there is no ledger in {backend.where}")
     elif revision not in schema.REVISIONS:
         raise LedgerNewer(
             f"{backend.where} was made by a newer version of vcledger (schema {revision}): upgrade vcledger"
         )
     elif not upgrade:
         raise LedgerOutdated(
-            f"{backend.where} has schema {revision}, this version needs {schema.REVISION}: run `vcledger db upgrade`"
+            f"{backend.where} has schema {revision}, this version needs {schema.REVISION}: bring it forward first"
         )
     with translated(backend), backend.writing() as connection:
         # Another process may have been first while this one waited for its turn.
@@ -147,7 +155,7 @@ def found_revision(backend: Backend, connection: Connection) -> str | None:
     if not tables:
         return None
     if "alembic_version" not in tables or not {"events", "batches", "streams"} <= set(tables):
-        raise NotALedger(f"{backend.where} holds something else, not a ledger: give another one with --db")
+        raise NotALedger(f"{backend.where} holds something else, not a ledger")
     revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
     return None if revision is None else str(revision)
 

@@ -25,9 +25,9 @@ from eventstore.types import (
     InvalidEvent,
     LedgerBusy,
     LedgerCorrupt,
-    LedgerMissing,
     LedgerUnreachable,
     LedgerUnwritable,
+    PlaceMissing,
 )
 
 LOCK = 0x76636C67
@@ -275,10 +275,10 @@ def translate_error(error: psycopg.Error, where: str) -> EventStoreError | None:
         case errors.NumericValueOutOfRange() | errors.DataError():
             return InvalidEvent(f"{where} cannot keep a value of the batch ({_line(error)}): nothing of it was stored")
         case errors.InvalidCatalogName():
-            return LedgerMissing(f"there is no database {where}: make it first (createdb)")
+            return PlaceMissing(f"there is no database {where}: make it first (createdb)")
         case psycopg.OperationalError():
             if "does not exist" in str(error) and "database" in str(error):
-                return LedgerMissing(f"there is no database {where}: make it first (createdb)")
+                return PlaceMissing(f"there is no database {where}: make it first (createdb)")
             return LedgerUnreachable(
                 f"{where} does not answer ({_line(error)}): check that the server runs, and the URL"
             )

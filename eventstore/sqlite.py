@@ -210,10 +210,10 @@ def translate_code(error: sqlite3.Error, where: str) -> EventStoreError | None:
             return LedgerUnwritable(f"the disk refused to read or write {where} ({error})")
         case sqlite3.SQLITE_CANTOPEN:
             if not os.path.exists(where):
-                return LedgerMissing(f"there is no ledger at {where}: `vcledger import` makes one")
+                return LedgerMissing(f"there is no ledger at {where}")
             return LedgerUnwritable(f"{where} cannot be opened: check the rights of the file and of its folder")
         case sqlite3.SQLITE_NOTADB:
-            return NotALedger(f"{where} is not a ledger: give another path with --db")
+            return NotALedger(f"{where} is not a ledger")
         case sqlite3.SQLITE_CORRUPT:
             return LedgerCorrupt(f"the file {where} is damaged ({error}): restore it from a copy")
     return None

@@ -153,7 +153,7 @@ class LedgerNewer(EventStoreError):
 
 
 class LedgerOutdated(EventStoreError):
-    """The ledger's schema is older than the program's: `vcledger db upgrade` first."""
+    """The ledger's schema is older than the program's: open it once with `upgrade`."""
 
 
 class NotALedger(EventStoreError):
@@ -162,6 +162,10 @@ class NotALedger(EventStoreError):
 
 class LedgerMissing(EventStoreError):
     """There is no ledger at that place."""
+
+
+class PlaceMissing(LedgerMissing):
+    """Nor is there the folder or database that could hold one."""
 
 
 class LedgerUnwritable(EventStoreError):

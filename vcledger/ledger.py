@@ -363,15 +363,21 @@ class Ledger:
     # --- upkeep ---------------------------------------------------------------------------------------------------
 
     def prune(
-        self, before: str | int, *, projections: Sequence[Projection[Any]] = PROJECTIONS, reclaim: bool = True
+        self,
+        before: str | int,
+        *,
+        cluster: str | None = None,
+        projections: Sequence[Projection[Any]] = PROJECTIONS,
+        reclaim: bool = True,
     ) -> PruneReport:
         """Drops what is older than `before` (as in `position`: the event at that position or time stays), up to the end
-        of a batch. First a whole snapshot of each projection (the cache under its three models) is put at the cut for
-        each cluster, so every state from there on can still be had, and the newest observation of each object that is
-        not gone stays readable. `reclaim` gives the room back to the disk. BadTime, or the log's typed errors."""
+        of a batch, of all clusters: `cluster` only says whose marker is meant, or whose end an offset counts from.
+        First a whole snapshot of each projection (the cache under its three models) is put at the cut for each cluster,
+        so every state from there on can still be had, and the newest observation of each object that is not gone stays
+        readable. `reclaim` gives the room back to the disk. BadTime, or the log's typed errors."""
         self._states.clear()
         self._objects.clear()
-        return retention.prune(self, before, projections, reclaim=reclaim)
+        return retention.prune(self, before, projections, cluster=cluster, reclaim=reclaim)
 
 
 def _kind(name: str) -> kinds.Kind:

@@ -19,30 +19,34 @@ if TYPE_CHECKING:
     from vcledger.ledger import Ledger
 
 
-def prune(ledger: Ledger, before: str | int, projections: Sequence[Projection[Any]], *, reclaim: bool) -> PruneReport:
+def prune(
+    ledger: Ledger, before: str | int, projections: Sequence[Projection[Any]], *, cluster: str | None, reclaim: bool
+) -> PruneReport:
     """See `Ledger.prune`."""
     store = ledger.store
-    cut = batch_end(store, cut_wanted(ledger, before))
+    cut = batch_end(store, cut_wanted(ledger, before, cluster))
     if cut < store.first():
         return store.prune(before_position=cut + 1, reclaim=False)
-    for cluster in store.clusters():
+    for name in store.clusters():
         for projection in projections:
-            state = ledger.folder.at(projection, cluster, cut)
+            state = ledger.folder.at(projection, name, cut)
             whole = projection.dump(state)
-            store.save_snapshot(Snapshot(projection.name, projection.version, cluster, cut, None, whole))
+            store.save_snapshot(Snapshot(projection.name, projection.version, name, cut, None, whole))
     covered = [(projection.name, projection.version) for projection in projections]
     return store.prune(before_position=cut + 1, projections=covered, reclaim=reclaim)
 
 
-def cut_wanted(ledger: Ledger, before: str | int) -> int:
+def cut_wanted(ledger: Ledger, before: str | int, named: str | None = None) -> int:
     """The last position that may go. `before` a position or a marker: the one before it; a time, or an offset from the
-    newest observation of all clusters: the last before the first event of any cluster that was observed since."""
+    newest observation (of the cluster named, else of all): the last before the first event of any cluster that was
+    observed since."""
     wanted = AtPosition(before) if isinstance(before, int) else parse(before)
     store = ledger.store
+    clusters = store.clusters() if named is None else [ledger.cluster(named)]
     if isinstance(wanted, AtPosition | AtMarker):
-        return max(ledger.position(before) - 1, 0)
+        return max(ledger.position(before, named) - 1, 0)
     if isinstance(wanted, AtOffset):
-        newest = [mark for cluster in store.clusters() if (mark := store.high_water(cluster)) is not None]
+        newest = [mark for cluster in clusters if (mark := store.high_water(cluster)) is not None]
         if not newest:
             raise BadTime("nothing was observed yet: there is no end to count back from")
         wanted = AtTime(max(newest) - wanted.micros)

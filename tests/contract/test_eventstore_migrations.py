@@ -89,7 +89,7 @@ def test_an_older_ledger_is_brought_forward_when_asked(
         store.append([observation()])
     with_next(tmp_path, monkeypatch)
     for options in ({}, {"create": True}, {"read_only": True, "upgrade": True}):
-        with pytest.raises(LedgerOutdated, match="db upgrade"):
+        with pytest.raises(LedgerOutdated, match="bring it forward"):
             open_store(url, **options)
     with open_store(url, upgrade=True) as store:
         assert [event.kind for event in store.read()] == ["renamed"]

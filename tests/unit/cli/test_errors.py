@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from cli.common import Target, parse_target
+from eventstore import open_store
+from eventstore.types import EventStoreError
 from tests.unit.cli.conftest import Call
 
 COMMANDS = {
@@ -59,6 +61,21 @@ def test_what_is_no_ledger_is_refused(call: Call, tmp_path: Path, command: str, 
     assert one_line(result.stderr), result.stderr
     assert result.stdout == ""
     assert (path.read_bytes() if path.is_file() else None) == held, "it was left as it was"
+
+
+@pytest.mark.parametrize(
+    ("what", "hint"), [("text", "--db"), ("foreign", "--db"), ("empty", "--db"), ("none", "`vcledger import`")]
+)
+def test_the_command_says_what_to_do_about_it(call: Call, tmp_path: Path, what: str, hint: str) -> None:
+    assert hint in call("stats", db=not_a_ledger(tmp_path)[what]).stderr
+
+
+def test_the_log_itself_does_not_speak_of_the_command(tmp_path: Path) -> None:
+    for path in not_a_ledger(tmp_path).values():
+        with pytest.raises(EventStoreError) as caught:
+            open_store(str(path))
+        assert "--" not in str(caught.value)
+        assert "`" not in str(caught.value)
 
 
 def test_a_missing_ledger_is_not_made(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.processes import hearing_interrupts
 from tests.unit.cli.conftest import Call
+from tests.unit.vcledger import build
 from vcledger import codec
 from vcledger.ledger import Ledger
 
@@ -129,6 +130,18 @@ def test_verify_of_changed_bytes_is_a_failed_check(call: Call, unschedulable: Pa
     result = call("verify", db=path)
     assert result.exit_code == 1
     assert "NOT verified" in result.stdout
+
+
+def test_prune_takes_the_cluster_whose_marker_is_meant(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "two.db"
+    with Ledger.open(str(path), create=True) as ledger:
+        for cluster in ("a", "b"):
+            build.append(ledger.store, build.life(cluster), batch=1)
+    refused = call("db", "prune", "--before", "marker:busy", db=path)
+    assert (refused.exit_code, "(--cluster NAME)" in refused.stderr) == (2, True)
+    result = call("db", "prune", "--before", "marker:busy", "--cluster", "b", db=path)
+    assert result.exit_code == 0, result.stderr
+    assert "up to position 14" in result.stdout
 
 
 def test_prune_keeps_later_states(call: Call, unschedulable: Path, tmp_path: Path) -> None:

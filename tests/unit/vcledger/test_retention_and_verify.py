@@ -122,6 +122,27 @@ def test_a_store_pruned_without_the_glue_gives_the_right_state_or_none(ledger: L
     assert verify(ledger, every_snapshot=True).ok
 
 
+def test_of_several_clusters_one_says_whose_marker_is_meant(tmp_path: Path) -> None:
+    with Ledger.open(str(tmp_path / "two.db"), create=True) as two:
+        for cluster in ("a", "b"):
+            build.append(two.store, build.life(cluster), batch=1)
+        with pytest.raises(errors.ClusterNotNamed):
+            two.prune("marker:busy")
+        with pytest.raises(errors.UnknownCluster):
+            two.prune("2026-03-01T03:00:03Z", cluster="c")
+        assert two.prune("marker:busy", cluster="a").cut == 5
+        assert two.prune("marker:busy", cluster="b").cut == 14
+        assert verify(two, every_snapshot=True).ok
+
+
+def test_an_offset_counts_from_the_end_of_the_cluster_named(tmp_path: Path) -> None:
+    with Ledger.open(str(tmp_path / "two.db"), create=True) as two:
+        build.append(two.store, build.life("a"), batch=1)
+        build.append(two.store, [build.seen("ADDED", build.node("n", 1), 60, "b")])
+        assert two.prune("-4s", cluster="a").cut == 4
+        assert two.prune("-4s").cut == 9
+
+
 def test_a_moment_of_nothing(tmp_path: Path) -> None:
     with Ledger.open(str(tmp_path / "empty.db"), create=True) as empty, pytest.raises(errors.BadTime, match="nothing"):
         empty.prune("-1h")
