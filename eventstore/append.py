@@ -50,11 +50,13 @@ class Appender:
         self._hash = GENESIS
         self._dictionary_hash = GENESIS
 
-    def append(self, events: Sequence[NewEvent], expected: Mapping[StreamId, int], token: str | None) -> AppendResult:
+    def append(
+        self, events: Sequence[NewEvent], expected: Mapping[StreamId, int], token: str | None, lift: bool = False
+    ) -> AppendResult:
         with self._lock:
             try:
                 with translated(self._backend), self._backend.writing() as connection:
-                    return self._append(connection, list(events), expected, token)
+                    return self._append(connection, list(events), expected, token, lift)
             except BaseException:
                 self._batch_id = -1
                 self._codec.forget()
@@ -62,7 +64,12 @@ class Appender:
                 raise
 
     def _append(
-        self, connection: Connection, batch: list[NewEvent], expected: Mapping[StreamId, int], token: str | None
+        self,
+        connection: Connection,
+        batch: list[NewEvent],
+        expected: Mapping[StreamId, int],
+        token: str | None,
+        lift: bool,
     ) -> AppendResult:
         self._catch_up(connection)
         if token is not None:
@@ -77,6 +84,8 @@ class Appender:
         if missing:
             needed = set(wanted)
             words.create(connection, [stream for stream in missing if stream in needed])
+        if lift:
+            batch = lifted(batch, words.heads)
         positions: list[int] = []
         accepted: list[Accepted] = []
         self._accept(connection, batch, positions, accepted)
@@ -279,6 +288,22 @@ class Appender:
             if short:
                 found.append(short)
         return found
+
+
+def lifted(batch: list[NewEvent], heads: Mapping[StreamId, Head]) -> list[NewEvent]:
+    """The batch with no event, but those that are late by themselves, observed before what its cluster has got to or
+    before one that stands ahead of it in the batch."""
+    marks = {event.stream.cluster: heads[event.stream].cluster.high_water for event in batch}
+    lifted_batch = []
+    for event in batch:
+        mark = marks[event.stream.cluster]
+        if not event.late:
+            if mark is not None and event.observed_at < mark:
+                event = event._replace(observed_at=mark)
+            else:
+                marks[event.stream.cluster] = event.observed_at
+        lifted_batch.append(event)
+    return lifted_batch
 
 
 def cause_of(cause: object, positions: list[int]) -> int:

@@ -90,17 +90,20 @@ class EventStore:
         *,
         expected: Mapping[StreamId, int] | None = None,
         token: str | None = None,
+        lift: bool = False,
     ) -> AppendResult:
         """Appends a batch: all of it or nothing, durable when this returns.
 
         expected  the version that each of these streams must be at (0: not there yet), or WrongExpectedVersion
         token     a batch appended with the token of an earlier one is not appended again; the earlier result is given
+        lift      who appends sees the present: an event observed before the high-water mark (another writer's clock was
+                  ahead) is not stored late but as observed at the mark. One that is `late` by itself stays late
 
         An observation that its stream already has (same resource version, same `gone`) is not stored again. Events
         observed before the cluster's high-water mark are stored late: they raise their stream's version, but neither
         its head's position nor the mark.
         """
-        return self._appender.append(events, expected or {}, token)
+        return self._appender.append(events, expected or {}, token, lift)
 
     def read(
         self,

@@ -278,6 +278,17 @@ class AppendConformance:
         assert store.append([observation("x", cluster="two", at=START)]).late == 0
         assert store.verify().ok
 
+    def test_who_sees_the_present_is_lifted_to_the_mark_instead_of_late(self, opener: Opener) -> None:
+        store = opener()
+        store.append([observation(revision=10, at=START + 10)])
+        times = [(7, False), (12, False), (11, False), (3, True), (12, False)]
+        batch = [observation(f"p-{i}", at=START + at, late=late) for i, (at, late) in enumerate(times)]
+        assert opener().append(batch, lift=True).late == 1
+        assert [(e.observed_at - START, e.late) for e in store.read(after=1)] == [
+            (10, False), (12, False), (12, False), (3, True), (12, False)]  # fmt: skip
+        assert store.append([observation("q", cluster="two", at=START)], lift=True).late == 0
+        assert store.verify().ok
+
     def test_time_never_goes_back_within_a_batch_either(self, opener: Opener) -> None:
         store = opener()
         times = [5, 3, 5, 8, 7, 9]
