@@ -31,7 +31,12 @@ class Format(StrEnum):
     unknown = "unknown"
 
 
-_YAML_KEY = re.compile(rb"^(?:apiVersion|kind|items):(?:\s|$)", re.MULTILINE)
+_YAML_KEY = re.compile(
+    rb"""^(?: (?:apiVersion|kind|items):(?:\s|$)      # an object, or a List
+           | object:\s*\n\s+(?:apiVersion|kind):\s )    # a watch event, as kubectl prints it
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
 _JSON_STARTS = (b"{", b"[")
 
 

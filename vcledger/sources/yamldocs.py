@@ -1,4 +1,4 @@
-"""YAML documents, as kubectl prints them, to the JSON of one object at a time.
+"""YAML documents, as kubectl prints them, to the JSON of one object or watch event at a time.
 
 Owns the cutting of a stream into documents and list items, and the reading of each. Must not know what an object means.
 Called by `vcledger.sources.reader`.

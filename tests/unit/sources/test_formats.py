@@ -55,6 +55,11 @@ def as_kubectl(lines: list[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(line, indent=4).encode() + b"\n" for line in lines)
 
 
+def as_kubectl_yaml(lines: list[dict[str, Any]]) -> bytes:
+    """kubectl get -w -o yaml --output-watch-events: a document each, separated, keys in order."""
+    return b"---\n".join(yaml.safe_dump({"object": line["object"], "type": line["type"]}).encode() for line in lines)
+
+
 PACKINGS = {
     "plain": lambda data: data,
     "gzip": gzip.compress,
@@ -73,7 +78,9 @@ def halves(data: bytes) -> list[bytes]:
     return [data[: len(data) // 2], data[len(data) // 2 :]]
 
 
-@pytest.mark.parametrize("form", [as_raw_lines, as_kubectl], ids=["raw lines", "kubectl"])
+@pytest.mark.parametrize(
+    "form", [as_raw_lines, as_kubectl, as_kubectl_yaml], ids=["raw lines", "kubectl", "kubectl yaml"]
+)
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_watch_lines_in_every_packing(tmp_path: Path, form: Any, packing: str) -> None:
     path = written(tmp_path, "data", PACKINGS[packing](form(three_versions())))
@@ -91,9 +98,10 @@ def test_watch_lines_in_every_packing(tmp_path: Path, form: Any, packing: str) -
     assert b"\n" not in found[0].payload and b"managedFields" not in found[0].payload
 
 
-def test_the_kinds_of_a_real_recording_in_kubectls_form(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", [as_kubectl, as_kubectl_yaml], ids=["json", "yaml"])
+def test_the_kinds_of_a_real_recording_in_kubectls_form(tmp_path: Path, form: Any) -> None:
     lines = [line for group in objects_in(watch_of("03")).values() for line in group]
-    path = written(tmp_path, "kubectl.json", as_kubectl(lines))
+    path = written(tmp_path, "kubectl.out", form(lines))
     report = imported(tmp_path, path)
     assert (report.read, report.broken_count) == (len(lines), 0)
     # An object is in the log once for each of its versions.
@@ -104,6 +112,15 @@ def test_the_kinds_of_a_real_recording_in_kubectls_form(tmp_path: Path) -> None:
     assert report.stored == len(versions)
     kinds = Counter(one.kind for one in events(tmp_path))
     assert kinds["PersistentVolumeClaim"] and kinds["StorageClass"] and kinds["VolcanoJob"] and kinds["Event"]
+
+
+def test_a_yaml_watch_may_be_cut_off_and_broken(tmp_path: Path) -> None:
+    first, second, third = (as_kubectl_yaml([line]) for line in three_versions())
+    broken = second.replace(b"object:", b"object: [", 1)
+    path = written(tmp_path, "watch.yaml", b"---\n".join([first, broken, third[: len(third) // 2]]))
+    report = imported(tmp_path, path)
+    assert (report.stored, report.broken_count) == (1, 2)
+    assert [one.line for one in report.broken] == [1 + first.count(b"\n") + 1, 1 + (first + broken).count(b"\n") + 2]
 
 
 LISTS = {
