@@ -6,12 +6,13 @@ STAMP  := $(VENV)/.installed
 EVENTS ?= 100000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench clean
+.PHONY: help demo kube test test-fast lint bench clean
 
 help:
 	@echo "make demo       import the example recording and ask why three pods were pending"
 	@echo "make test       everything: lint, types, import contracts, all tests"
 	@echo "make test-fast  the tests that take under two minutes together"
+	@echo "make kube       the API server, controllers and etcd that the tests run on (minutes the first time)"
 	@echo "make lint       ruff, mypy --strict, import-linter"
 	@echo "make bench      speed and size as ratios (EVENTS=1000000 for the long one)"
 
@@ -25,6 +26,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/vcledger demo
 
+kube: $(STAMP)
+	@PYTHON=$(CURDIR)/$(BIN)/python kube/build
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -32,10 +36,10 @@ lint: $(STAMP)
 	$(BIN)/lint-imports
 
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 -m "not slow and not kube"
 
-test: lint
-	$(BIN)/python -m pytest -n 2
+test: lint kube
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 bench: $(STAMP)
 	$(BIN)/python -m bench --events $(EVENTS)
