@@ -8,7 +8,8 @@ Where it goes on from (`ListWatch.version`) is the version of a list, of a bookm
 that of a list's item and never that of a Status. 410, as the answer to the watch or as an ERROR line in it, means a new
 list; so do several watches in a row that end at once without a line (a stale watch of Events answers 200 with nothing),
 and several that fail. What a list proves is worked out by `vcledger.sources.lists`. Back-off as in client-go's
-reflector: 800 ms doubling up to 30 s, up to twice as long by `luck`, a number in [0, 1) that the caller draws.
+reflector: 800 ms doubling up to 30 s, up to twice as long by `luck`, a number in [0, 1) that the caller draws; never
+shorter than the server asks for, and at once a minute where it has no such resource, or gives no right to it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from vcledger.codec import resource_version_key
+from vcledger.codec import OPAQUE, resource_version_key
 from vcledger.errors import VcledgerError
 from vcledger.sources.lists import CHANGED, NEW, Known, LastSeen, Outage, Relist, Watches
 from volcano.events.base import DomainEvent
@@ -34,6 +35,11 @@ CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 DELAY_MIN, DELAY_MAX = 800_000, 30_000_000
 """Microseconds before the first and at most before any later try."""
+
+DELAY_ABSENT = 60_000_000
+"""Microseconds before a kind is looked for again that the server doesn't have (404), or doesn't show us (403)."""
+
+ABSENT = frozenset({403, 404})
 
 SHORT_WATCH = 1_000_000
 """Microseconds: a watch that ends sooner and without a line counts as an empty one."""
@@ -57,6 +63,7 @@ class Said(StrEnum):
     """What an input comes to."""
 
     START = "start"
+    RESUME = "go on from a version"
     RELIST = "relist asked for"
     STOP = "stop"
     DUE = "due"
@@ -81,6 +88,7 @@ _S, _I = State, Said
 
 TRANSITIONS: dict[tuple[State, Said], State] = {
     (_S.STOPPED, _I.START): _S.LISTING,
+    (_S.STOPPED, _I.RESUME): _S.OPENING,
     (_S.LISTING, _I.PAGE): _S.LISTING,
     (_S.LISTING, _I.LAST_PAGE): _S.OPENING,
     (_S.LISTING, _I.LIST_EXPIRED): _S.LIST_LATER,
@@ -115,7 +123,16 @@ class NotNow(VcledgerError):
 
 
 class Start(NamedTuple):
-    """Begin, with a list."""
+    """Begin, with a list. `since`: the last sign of life that the log has of an earlier watch; from then on until this
+    list nobody was looking."""
+
+    since: LastSeen | None = None
+
+
+class Resume(NamedTuple):
+    """Begin with a watch, from the version that an earlier one had got to. `since`: its last sign of life."""
+
+    since: LastSeen
 
 
 class AskRelist(NamedTuple):
@@ -133,10 +150,12 @@ class Due(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """An HTTP answer to `Step.ask`: `code` None when none came. To a watch, 200 means that it is open."""
+    """An HTTP answer to `Step.ask`: `code` None when none came, or when what was open is broken; `body` may say why. To
+    a watch, 200 means that it is open. `retry_after` is the wait that the server asks for, in microseconds."""
 
     code: int | None
     body: bytes = b""
+    retry_after: int = 0
 
 
 class Line(NamedTuple):
@@ -150,7 +169,7 @@ class Closed(NamedTuple):
     """The watch ended: the server closed it, or the connection was lost."""
 
 
-Input: TypeAlias = Start | AskRelist | Stop | Due | Answered | Line | Closed
+Input: TypeAlias = Start | Resume | AskRelist | Stop | Due | Answered | Line | Closed
 
 
 class AskList(NamedTuple):
@@ -167,10 +186,12 @@ class AskWatch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An observation: `type` ADDED, MODIFIED or DELETED, and the object's JSON."""
+    """An observation: `type` ADDED, MODIFIED or DELETED, and the object's JSON. `overtaken`: a state of the object from
+    before the one that is known already, such as a watch shows that goes on from an earlier version."""
 
     type: str
     object: bytes
+    overtaken: bool = False
 
 
 class Inferred(NamedTuple):
@@ -274,18 +295,29 @@ def _version_of(data: bytes) -> str:
     return "" if version in NO_VERSIONS else version
 
 
+def newer(known: Known | None, seen: Known) -> bool:
+    """Whether what is known of an object is a later state of it than the one seen. Versions that are no numbers say
+    nothing of that."""
+    if known is None or known.version is None or seen.version is None:
+        return False
+    return seen.version < known.version < OPAQUE
+
+
 # --- the machine --------------------------------------------------------------------------------------------------
 
 
 class ListWatch:
     """List and watch of `kind` (our name). `known`: what the log has of the kind, when one goes on from it. Begin with
-    Start, or, where a watch at `version` is open already, with `watching`.
+    Start or Resume, or, where a watch at `version` is open already, with `watching`. `absent`: microseconds before a
+    kind is looked for again that the server doesn't have.
 
     state, version, due   where it stands, what it would watch from, when its wait ends (microseconds, None: no wait)
     """
 
-    def __init__(self, kind: str, *, limit: int = 500, known: list[Known] | None = None) -> None:
-        self.kind, self.limit = kind, limit
+    def __init__(
+        self, kind: str, *, limit: int = 500, known: list[Known] | None = None, absent: int = DELAY_ABSENT
+    ) -> None:
+        self.kind, self.limit, self._absent = kind, limit, absent
         self.resource = BY_NAME[kind].full_resource
         self.state = State.STOPPED
         self.version = ""
@@ -320,7 +352,7 @@ class ListWatch:
         before, self.state, self.due = self.state, after, None
         outputs = self._outputs(said, heard, told, now)
         if after in (State.LIST_LATER, State.WATCH_LATER):
-            self.due = now + self._delay(luck)
+            self.due = now + self._delay(heard, told, luck)
         return Step(outputs, self._ask(before, said, told))
 
     # --- what an input says ---------------------------------------------------------------------------------------
@@ -336,7 +368,7 @@ class ListWatch:
             if self._lines or now - self._opened_at >= SHORT_WATCH:
                 return Said.CLOSED, None
             return (Said.EMPTY if self._empty + 1 < EMPTY_MAX else Said.EMPTY_AGAIN), None
-        plain = {Start: Said.START, AskRelist: Said.RELIST, Stop: Said.STOP, Due: Said.DUE}
+        plain = {Start: Said.START, Resume: Said.RESUME, AskRelist: Said.RELIST, Stop: Said.STOP, Due: Said.DUE}
         return plain[type(heard)], None
 
     def _read_answer(self, heard: Answered) -> tuple[Said, Failure | _List | None]:
@@ -387,23 +419,34 @@ class ListWatch:
         if isinstance(heard, Line):
             return self._line(said, heard, told, now)
         if said is Said.OPENED:
-            self._opened_at, self._lines, self._last = now, 0, LastSeen(now, self.version)
-            self._watches.resumed(self.kind)
+            # No sign of life yet: a server opens a watch from a version that it has lost, and says so in its first line.
+            self._opened_at, self._lines = now, 0
             return [Tell(WatchStarted(resource=self.resource, resource_version=self.version))]
-        if said is Said.EMPTY:
-            self._empty += 1
-        elif said in (Said.EMPTY_AGAIN, Said.LOST):
-            self._empty = 0
-            self._broke(
-                said.value if said is Said.LOST else f"{EMPTY_MAX} watches in a row ended at once, without a line"
-            )
+        if isinstance(heard, Start | Resume) and heard.since is not None:
+            self._last, self.version, self._listed_before = heard.since, heard.since.version, True
+            self._broke("the recorder was started again")
         if isinstance(heard, AskRelist):
             self._broke(heard.reason)
+        if said is Said.EMPTY:
+            self._empty += 1
+            return [self._failed_with(200, said.value)]
+        if said is Said.EMPTY_AGAIN:
+            self._empty = 0
+            reason = f"{EMPTY_MAX} watches in a row ended at once, without a line"
+            self._broke(reason)
+            return [self._failed_with(200, reason)]
+        if said is Said.LOST:
+            self._broke(said.value)
         return []
 
+    def _failed_with(self, code: int, message: str) -> Tell:
+        return Tell(WatchFailed(resource=self.resource, code=code, message=message))
+
     def _line(self, said: Said, line: Line, found: _Object | None, now: int) -> list[Output]:
-        self._lines += 1
-        self._empty = self._failed = self._tries = 0
+        if said is not Said.UNUSABLE:
+            self._lines += 1
+            self._empty = self._failed = self._tries = 0
+            self._watches.resumed(self.kind)
         if said is Said.BOOKMARK:
             self._heard(_version_of(line.object), now)
             return [Tell(Bookmark(resource=self.resource, resource_version=self.version))]
@@ -411,12 +454,13 @@ class ListWatch:
             return [Refused(f"a {line.type} line of {self.resource} without a usable object", line.object)]
         meta = found.metadata
         one = self._as_known(meta)
-        if line.type == "DELETED":
+        overtaken = newer(self._known.get(one.uid), one)
+        if not overtaken and line.type == "DELETED":
             self._known.pop(one.uid, None)
-        else:
+        elif not overtaken:
             self._known[one.uid] = one
         self._heard(meta.resource_version or "", now)
-        return [Change(line.type, line.object)]
+        return [Change(line.type, line.object, overtaken)]
 
     def _heard(self, version: str, now: int) -> None:
         """A sign of life with a version; one that is none changes nothing about where to go on from."""
@@ -426,12 +470,12 @@ class ListWatch:
 
     def _failure(self, said: Said, refused: Failure, now: int) -> list[Output]:
         if said in (Said.LIST_EXPIRED, Said.LIST_FAILED):
-            return [Tell(WatchFailed(resource=self.resource, code=refused.code, message=refused.message))]
+            return [self._failed_with(refused.code, refused.message)]
         self._broke(f"{refused.code or 'error'}: {refused.message}")
         if said is Said.EXPIRED:
             return [Tell(WatchExpired(resource=self.resource, resource_version=self.version, message=refused.message))]
         self._failed = 0 if said is Said.FAILED_OFTEN else self._failed + 1
-        return [Tell(WatchFailed(resource=self.resource, code=refused.code, message=refused.message))]
+        return [self._failed_with(refused.code, refused.message)]
 
     def _broke(self, reason: str) -> None:
         if self._last is not None:
@@ -499,11 +543,14 @@ class ListWatch:
         version = resource_version_key(meta.resource_version)
         return Known(meta.namespace or "", meta.name or "", meta.uid or "", version, 0)
 
-    def _delay(self, luck: float) -> int:
+    def _delay(self, heard: Input, told: Failure | _List | _Object | None, luck: float) -> int:
         """Microseconds until the next try; the longest only grows until something works again."""
         delay = min(DELAY_MIN << min(self._tries, 16), DELAY_MAX)
         self._tries += 1
-        return int(delay * (1 + luck))
+        if isinstance(told, Failure) and told.code in ABSENT:
+            delay = max(delay, self._absent) if self.state is State.LIST_LATER else delay
+        asked = heard.retry_after if isinstance(heard, Answered) else 0
+        return int(max(delay, asked) * (1 + luck))
 
     def _ask(self, before: State, said: Said, told: Failure | _List | _Object | None) -> AskList | AskWatch | None:
         if self.state is State.LISTING:
@@ -532,6 +579,7 @@ __all__ = [
     "NotNow",
     "Output",
     "Refused",
+    "Resume",
     "Said",
     "Start",
     "State",

@@ -91,6 +91,7 @@ TYPES: tuple[EventType, ...] = (
         observation.ObjectAdded,
         observation.ObjectModified,
         observation.ObjectDeleted,
+        observation.ListStarted,
         observation.ListCompleted,
         observation.WatchStarted,
         observation.WatchExpired,

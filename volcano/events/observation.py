@@ -30,6 +30,13 @@ class ObjectDeleted(DomainEvent, frozen=True):
     object: Part
 
 
+class ListStarted(DomainEvent, frozen=True):
+    """A list or relist of a kind began. Until its ListCompleted the log has the kind between two states, and nothing
+    may be resumed from the versions before it."""
+
+    resource: str
+
+
 class ListCompleted(DomainEvent, frozen=True):
     """A list or relist of a kind is whole: every item of it stands before this event."""
 

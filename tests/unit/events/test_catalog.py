@@ -16,8 +16,8 @@ from volcano.events.catalog import CATALOG, EventType, Vocabulary, json_upcaster
 from volcano.objects import kinds
 
 DESIGN: dict[str, str] = {
-    "observation": "ObjectAdded ObjectModified ObjectDeleted ListCompleted WatchStarted WatchExpired WatchFailed"
-    " Bookmark GapRecorded",
+    "observation": "ObjectAdded ObjectModified ObjectDeleted ListStarted ListCompleted WatchStarted WatchExpired"
+    " WatchFailed Bookmark GapRecorded",
     "scheduling": "CycleStarted JobEnqueued TaskAllocated TaskPipelined AllocationDiscarded TaskUnschedulable"
     " TaskEvicted CycleEnded",
     "volume": "VolumesAssumed PVUpdateRequested PVUpdateSucceeded PVUpdateFailed PVCUpdateRequested PVCUpdateSucceeded"

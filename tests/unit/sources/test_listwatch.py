@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from vcledger.sources import listwatch as lw
+from vcledger.sources.lists import Known, LastSeen
 from vcledger.sources.listwatch import (
     Answered,
     AskList,
@@ -21,6 +22,7 @@ from vcledger.sources.listwatch import (
     Line,
     ListWatch,
     Refused,
+    Resume,
     Said,
     Start,
     State,
@@ -83,7 +85,8 @@ PATHS: dict[State, list[tuple[lw.Input, int]]] = {
 }
 
 MEANS: dict[Said, tuple[lw.Input, ...]] = {
-    Said.START: (Start(),),
+    Said.START: (Start(), Start(LastSeen(3, "4"))),
+    Said.RESUME: (Resume(LastSeen(3, "4")),),
     Said.RELIST: (AskRelist(),),
     Said.STOP: (Stop(),),
     Said.DUE: (Due(),),
@@ -322,3 +325,88 @@ def test_a_watch_that_ends_and_resumes_leaves_no_gap() -> None:
     gap = events(machine.take(listed("121", pod("a", "120")), 4 * SECOND))[0]
     assert isinstance(gap, GapRecorded)
     assert (gap.from_resource_version, gap.reason) == ("120", "a doubt")
+
+
+# --- going on after a restart -------------------------------------------------------------------------------------
+
+SINCE = LastSeen(7 * SECOND, "100")
+HAS = [Known("ns", "a", "a", 90, 0), Known("ns", "b", "b", 95, 0)]
+
+
+def test_a_restart_goes_on_from_the_version_of_the_log_and_nothing_was_missed() -> None:
+    machine = ListWatch("Pod", known=HAS)
+    assert machine.take(Resume(SINCE), 20 * SECOND).ask == AskWatch("100")
+    opened = machine.take(Answered(200), 21 * SECOND)
+    assert events(opened) == [WatchStarted(resource="pods", resource_version="100")]
+    assert machine.take(line("MODIFIED", pod("a", "101")), 21 * SECOND).outputs == [
+        Change("MODIFIED", raw(pod("a", "101")))
+    ]
+
+
+def test_a_restart_after_which_the_version_is_gone_records_the_gap_since_the_last_sign_of_life() -> None:
+    machine = ListWatch("Pod", known=HAS)
+    machine.take(Resume(SINCE), 20 * SECOND)
+    machine.take(Answered(200), 20 * SECOND)
+    assert isinstance(machine.take(Line("ERROR", status(410, "Expired")), 21 * SECOND).ask, AskList)
+    found = machine.take(listed("200", pod("b", "150"), pod("c", "160")), 22 * SECOND)
+    assert [one for one in found.outputs if isinstance(one, Inferred)] == [Inferred(HAS[0])]
+    gap, done = events(found)
+    assert (gap.from_time, gap.to_time, gap.from_resource_version, gap.to_resource_version) == (
+        7 * SECOND, 22 * SECOND, "100", "200")  # fmt: skip
+    assert (gap.added, gap.modified, gap.deleted) == (1, 1, 1)
+    assert done.relist
+
+
+def test_a_restart_that_has_to_list_says_since_when_nobody_looked() -> None:
+    machine = ListWatch("Pod", known=HAS)
+    machine.take(Start(SINCE), 20 * SECOND)
+    gap = events(machine.take(listed("200"), 22 * SECOND))[0]
+    assert (gap.from_time, gap.deleted, gap.reason) == (7 * SECOND, 2, "the recorder was started again")
+
+
+def test_a_state_from_before_the_known_one_is_said_to_be_overtaken() -> None:
+    machine = ListWatch("Pod", known=HAS)
+    machine.take(Resume(LastSeen(0, "80")), 0)
+    machine.take(Answered(200), 0)
+    lines = [("MODIFIED", "85"), ("MODIFIED", "90"), ("MODIFIED", "96"), ("DELETED", "97")]
+    found = [machine.take(line(change, pod("a", version)), 0).outputs[0] for change, version in lines]
+    assert [one.overtaken for one in found if isinstance(one, Change)] == [True, False, False, False]
+    assert list(machine.known) == ["b"]
+    opaque = machine.take(line("MODIFIED", pod("b", "x7")), 0).outputs[0]
+    assert isinstance(opaque, Change) and not opaque.overtaken
+
+
+# --- how long it waits --------------------------------------------------------------------------------------------
+
+
+def test_it_waits_as_long_as_the_server_asks_for() -> None:
+    machine = ListWatch("Pod")
+    machine.take(Start(), 0)
+    machine.take(Answered(429, b"Too many requests", 7 * SECOND), 0, 0.5)
+    assert machine.due == int(7 * SECOND * 1.5)
+    assert machine.state is State.LIST_LATER
+
+
+@pytest.mark.parametrize("code", [403, 404])
+def test_a_kind_that_is_not_there_is_looked_for_slowly_and_starts_when_it_is(code: int) -> None:
+    machine = ListWatch("Queue", absent=40 * SECOND)
+    machine.take(Start(), 0)
+    told = machine.take(Answered(code, status(code, "NotFound")), 0, 0.25)
+    assert (machine.due, events(told)[0].code) == (50 * SECOND, code)
+    assert isinstance(machine.take(Due(), 50 * SECOND).ask, AskList)
+    assert isinstance(machine.take(listed("9"), 50 * SECOND).ask, AskWatch)
+
+
+def test_a_watch_that_only_says_nonsense_is_an_empty_one() -> None:
+    machine = watching()
+    machine.take(Line("SYNC", b"null"), 10)
+    step = machine.take(Closed(), 20)
+    assert machine.state is State.WATCH_LATER
+    assert [(one.code, one.message) for one in events(step)] == [(200, Said.EMPTY.value)]
+
+
+def test_a_broken_stream_is_a_failed_watch_with_its_reason() -> None:
+    machine = watching(pod("a", "90"))
+    step = machine.take(Answered(None, b"nothing was heard for 150 s"), 10)
+    assert events(step) == [WatchFailed(resource="pods", code=0, message="nothing was heard for 150 s")]
+    assert machine.state is State.WATCH_LATER
