@@ -14,6 +14,9 @@ import typer
 if TYPE_CHECKING:
     from vcledger.ledger import Ledger
 
+PROTOCOL = "__complete"
+"""The hidden command that the shells' scripts and kubectl call."""
+
 SHOWN_MAX = 1_000
 """Candidates that are offered at most; a shell asks before it shows so many anyway."""
 

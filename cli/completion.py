@@ -19,7 +19,8 @@ from typing import Annotated
 
 import typer
 
-PROTOCOL = "__complete"
+from cli.complete import PROTOCOL
+
 NO_FILES, FILES = 4, 0
 """kubectl's directives (cobra's ShellCompDirectiveNoFileComp and ShellCompDirectiveDefault)."""
 

@@ -1,4 +1,4 @@
-"""The command `vcledger`, also `kubectl vcledger`: one module a command, registered here.
+"""The command `vcledger`, also `kubectl vcledger`: one module a command, listed here, loaded when it is asked for.
 
 Owns the list of commands and the entry. Must not hold logic. Called by the console scripts.
 """
@@ -9,14 +9,15 @@ import io
 import sys
 from functools import partial
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
 from cli.common import PIPE_CLOSED, guarded, silence_stdout
+from cli.complete import PROTOCOL
 
 COMMANDS = (
     "import_",
@@ -36,17 +37,38 @@ COMMANDS = (
     "demo",
     "completion",
 )
-"""The modules of the commands, in the order of the help."""
+"""The modules of the commands, in the order of the help: a command has its module's name, less a closing underline."""
+
+HIDDEN = {PROTOCOL: "completion"}
+"""Commands that the help leaves out, and their modules."""
+
+MODULES = {name.removesuffix("_"): name for name in COMMANDS} | HIDDEN
 
 KUBECTL_PLUGIN = "kubectl-vcledger"
 
 
 class LedgerGroup(TyperGroup):
-    """The top command. Its `main` is where every error ends as one line, for the entry and for tests alike."""
+    """The top command. Its `main` is where every error ends as one line, for the entry and for tests alike.
+
+    A command's module is loaded when the command is asked for: most runs need one of them, and most of a short run's
+    time is loading modules."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """In the order of registration, which is the order a person meets them."""
-        return list(self.commands)
+        """In the order in which a person meets them."""
+        return [name for name in MODULES if name not in HIDDEN]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, None when there is none."""
+        if cmd_name not in self.commands and cmd_name in MODULES:
+            self.commands.update(commands_of(MODULES[cmd_name]))
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """All commands are loaded for a name that is none of them: the error suggests the nearest."""
+        if args and args[0] not in MODULES:
+            for name in self.list_commands(ctx):
+                self.get_command(ctx, name)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command. A closed pipe is caught here: the parser would make it exit code 1, a failed check."""
@@ -82,6 +104,8 @@ app = typer.Typer(
 def show_version(wanted: bool) -> None:
     """Prints the version and ends."""
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"vcledger {version('vcledger')}")
         raise typer.Exit
 
@@ -99,13 +123,11 @@ def top(
         typer.echo(context.get_help())
 
 
-def register_commands(into: typer.Typer) -> None:
-    """Lets each command's module add itself."""
-    for name in COMMANDS:
-        import_module(f"cli.{name}").register(into)
-
-
-register_commands(app)
+def commands_of(module: str) -> dict[str, Any]:
+    """The commands that a module of `cli` adds, by name."""
+    of_module = typer.Typer(add_completion=False, rich_markup_mode=None)
+    import_module(f"cli.{module}").register(of_module)
+    return dict(get_group(of_module).commands)
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ from vcledger import codec, gaps, views
 from vcledger.at import format_time
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger, label_of
 from vcledger.views import Row
-from vcledger.why import NoSuchPod, why, why_job
 from volcano.objects import kinds
 from volcano.objects.scheduling import PodGroup, VolcanoJob
 
@@ -141,6 +140,8 @@ def pending(
     """Everything that waits after `position`, by namespace and name, each with the verdict of `vcledger.why`: pods that
     are Pending without a node, whoever schedules them, and PodGroups and Volcano Jobs that wait without having pods.
     `names`: only these. Each takes as long as one `why`, so rows come one at a time."""
+    from vcledger.why import NoSuchPod, why, why_job  # the other lists do without the diagnosis
+
     chosen = ledger.cluster(cluster)
     at = ledger.position(position, chosen)
     cache = ledger.cache(at, cluster=chosen, model=model, config=config)
