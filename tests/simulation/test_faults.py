@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from vcledger.scheduler.requests import Bind, CallHandler, Get, Patch, Request, Update
+from vcledger.scheduler.requests import Bind, CallHandler, Delete, Get, Patch, Request, Update
 from vcledger.sim import plan as plans
 from vcledger.sim.clock import SECOND
 from vcledger.sim.faults import FAULTS, REQUEST_FAULTS, WATCH_FAULTS, Fault, UnknownFault, drawn, named
@@ -129,6 +129,24 @@ class TestRequests:
         answer = port.do(Update("PersistentVolume", "", "pv", msgspec.json.encode(volume)))
         assert answer.code == 409 and b"the object has been modified" in answer.body
         assert FOREIGN in (port.api.object("PersistentVolume", "", "pv") or {})["metadata"]["annotations"]
+
+    def test_a_stale_read_is_of_the_same_object(self, port: FaultyPort) -> None:
+        """As it was some writes ago, but never before it was there; one that is gone is gone."""
+        pod = self.pod(port)
+        port.api.do(self.bind(pod))
+        for lag, node in ((0, ""), (5, "n1")):
+            port.arm(Fault(0, "read-stale", "GET", "Pod", pick=lag))
+            answer = port.do(Get("Pod", "default", "p"))
+            assert (answer.code, msgspec.json.decode(answer.body)["spec"].get("nodeName", "")) == (200, node)
+        port.api.do(Delete("Pod", "default", "p", grace_seconds=0))
+        self.pod(port)
+        port.arm(Fault(0, "read-stale", "GET", "Pod", pick=1))
+        assert (
+            msgspec.json.decode(port.do(Get("Pod", "default", "p")).body)["metadata"]["uid"] != pod["metadata"]["uid"]
+        )
+        port.api.compact()
+        port.arm(Fault(0, "read-stale", "GET", "Pod", pick=3))
+        assert port.do(Get("Pod", "default", "p")).code == 200
 
     def test_a_fault_hits_what_it_is_for_and_as_often_as_it_says(self, port: FaultyPort) -> None:
         self.pod(port)

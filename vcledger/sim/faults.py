@@ -23,6 +23,7 @@ REQUEST_FAULTS: dict[str, str] = {
     "throttled": "429, and nothing is done",
     "timeout-before": "no answer, and nothing is done",
     "timeout-after": "no answer, and the request is done",
+    "read-stale": "a read is answered with an earlier state of the object, as by a server that lags behind",
 }
 """What happens to the next request that matches, and what comes of it."""
 
@@ -71,6 +72,7 @@ WRITES = ("PUT", "POST", "PATCH")
 TARGETS: dict[str, tuple[tuple[str, str], ...]] = {
     "conflict": (("PUT", "PersistentVolume"), ("PUT", "PersistentVolumeClaim")),
     "lost-to-another": (("POST", "Pod"),),
+    "read-stale": (("GET", "Pod"), ("GET", "Pod"), ("GET", "PersistentVolume"), ("GET", "PersistentVolumeClaim")),
     "gone-before": (("POST", "Pod"), ("GET", "Pod"), ("PATCH", "Pod"), ("PUT", "PersistentVolumeClaim")),
 }
 """The (verb, kind) that a fault is for; those not named here are for any."""

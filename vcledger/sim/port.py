@@ -21,7 +21,7 @@ FOREIGN = "example.com/edited-by"
 
 class FaultyPort:
     """Requests on their way to the server. `armed` are the faults that hold now, each for `count` requests; `hits`
-    counts what they hit; `foreign` are the pods (UIDs) that another scheduler has bound."""
+    counts what they hit; `foreign` are the pods (UIDs) that another scheduler has bound; `misled`: a read was stale."""
 
     def __init__(self, api: SimulatedApi, chance: Random) -> None:
         self.api = api
@@ -29,6 +29,7 @@ class FaultyPort:
         self.armed: list[Fault] = []
         self.hits: dict[str, int] = {}
         self.foreign: dict[str, str] = {}
+        self.misled = False
 
     def arm(self, fault: Fault) -> None:
         """The fault holds from now on."""
@@ -55,6 +56,8 @@ class FaultyPort:
                 return Answer(500, msgspec.json.encode(status.internal("etcdserver: request timed out")))
             case "throttled":
                 return Answer(429, msgspec.json.encode(status.throttled(1)))
+            case "read-stale":
+                return self._earlier(request, fault.pick)
             case "conflict":
                 self._edit(request)
             case "lost-to-another":
@@ -70,6 +73,12 @@ class FaultyPort:
             self.armed[at] = msgspec.structs.replace(fault, count=fault.count - 1)
         else:
             del self.armed[at]
+
+    def _earlier(self, request: Request, pick: int) -> Answer:
+        """What a read would have been answered some writes ago."""
+        assert isinstance(request, Get)
+        self.misled = True
+        return self.api.get_at(request, self.api.version - 1 - pick % 20)
 
     def _edit(self, request: Request) -> None:
         """Somebody else writes the object that is to be updated."""

@@ -113,6 +113,20 @@ class SimulatedApi:
         """A list as a server that lags behind would give it, as of an earlier version (a list with "0" may be that)."""
         return self._page(BY_NAME[kind], max(version, self.store.compacted), "", None)
 
+    def get_at(self, request: Get, version: int) -> Answer:
+        """A read as a server that lags behind would answer it: the object as it was at an earlier version, the same
+        object though; as it is now where that can't be known any more."""
+        kind = BY_NAME[request.kind]
+        key = key_of(kind, request.namespace, request.name)
+        now = self.store.get(kind.name, key)
+        try:
+            then = dict(self.store.at(kind.name, max(version, self.store.compacted))).get(key)
+        except Compacted:
+            then = None
+        if now is None or then is None or then.object["metadata"]["uid"] != now.object["metadata"]["uid"]:
+            return self.do(request)
+        return Answer(200, then.body)
+
     def watch(
         self,
         kind: str,

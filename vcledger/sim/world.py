@@ -269,7 +269,7 @@ class Simulation:
     def _not_oversold(self, request: Bind) -> None:
         """Our own binds never give a node more than it has; where another scheduler, or a list that lied, had a hand in
         it, nobody could know."""
-        if not self.misled and request.node not in self.port.foreign.values():
+        if not self.misled and not self.port.misled and request.node not in self.port.foreign.values():
             self.broken += rest.oversold(self.api, request.node)
 
     def _allocate(self) -> None:

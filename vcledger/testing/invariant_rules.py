@@ -5,7 +5,8 @@ Called by `vcledger.testing.invariants`.
 
 A rule that speaks of what must follow (a revert after a failed bind) gives it GRACE of observed time, and none of it
 runs while a process that died is being recovered. What a relist or an audit line implies is about others: rules of our
-own conduct look at our own events only.
+own conduct look at our own events only. A record whose beginning was pruned begins with the state at the cut; what the
+scheduler itself had on its way there is not known, and no rule is broken by what only that could explain.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any, NamedTuple
 
 from projections.cache import stores
 from projections.cache.accounting import count_on_node
-from projections.cache.state import Cache, NodeInfo
+from projections.cache.state import Cache, NodeInfo, PodRef
+from vcledger import codec
 from volcano.events import binding, cleanup, node_sync, observation, recovery, resync, scheduling, volume
 from volcano.events.base import Recorded
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
@@ -24,6 +26,9 @@ from volcano.objects.scheduling import PodGroup
 
 GRACE = 1_000_000
 """Microseconds of observed time within which what must follow has followed."""
+
+ANSWER_GRACE = 60_000_000
+"""The same for the outcome of a request, which the API server may take its time to answer."""
 
 INFERRED = 1
 """`Recorded.known` of what an audit line or a relist implies."""
@@ -50,14 +55,14 @@ class Rule:
         self._owed: dict[Hashable, tuple[int, Break]] = {}
         self._recovering = False
 
+    def begin(self, cache: Cache, position: int) -> None:
+        """The state that a pruned record begins with, and the position of its cut; not called for a whole record."""
+
     def before(self, recorded: Recorded, cache: Cache) -> None:
         """An event that is about to be folded."""
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         """The same, once it was."""
-
-    def finish(self, cache: Cache) -> None:
-        """The end of the events."""
 
     def breach(self, position: int, text: str) -> None:
         if self.broken is None or position < self.broken.position:
@@ -106,13 +111,19 @@ class NodeBooks(Rule):
 
     absent = "no node was seen"
 
+    def begin(self, cache: Cache, position: int) -> None:
+        self._look(cache, list(cache.nodes), position)
+
     def after(self, recorded: Recorded, cache: Cache) -> None:
-        for name in list(cache.touched.nodes):
+        self._look(cache, list(cache.touched.nodes), recorded.position)
+
+    def _look(self, cache: Cache, names: list[str], position: int) -> None:
+        for name in names:
             node = cache.nodes.get(name)
             if node is not None and node.node is not None:
                 self.seen += 1
                 for text in wrong_books(node, exact=not cache.policy.float64):
-                    self.breach(recorded.position, f"node {name}: {text}")
+                    self.breach(position, f"node {name}: {text}")
 
 
 def wrong_books(node: NodeInfo, *, exact: bool = True) -> list[str]:
@@ -153,7 +164,11 @@ class Assumptions(Rule):
     def __init__(self) -> None:
         super().__init__()
         self._assumed: dict[str, dict[str, None]] = {}
-        self._ended: dict[str, str] = {}
+        self._pruned = False
+        self._since: dict[str, None] = {}
+
+    def begin(self, cache: Cache, position: int) -> None:
+        self._pruned = True
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event, uid = recorded.event, recorded.uid
@@ -175,6 +190,7 @@ class Assumptions(Rule):
 
     def _assume(self, recorded: Recorded, event: volume.VolumesAssumed) -> None:
         self.seen += 1
+        self._since[recorded.uid] = None
         held = self._assumed.setdefault(recorded.uid, {})
         for name in _names(event):
             if name in held:
@@ -182,6 +198,8 @@ class Assumptions(Rule):
             held[name] = None
 
     def _drop(self, recorded: Recorded, names: list[str], how: str, *, whole: bool) -> None:
+        if self._pruned and recorded.uid not in self._since:
+            return
         held = self._assumed.get(recorded.uid, {})
         for name in names:
             if name not in held:
@@ -219,6 +237,16 @@ class OneClaim(Rule):
         self._claims: dict[str, dict[str, None]] = {}
         self._volumes: dict[str, dict[str, None]] = {}
         self._assumed: dict[str, tuple[str, str]] = {}
+
+    def begin(self, cache: Cache, position: int) -> None:
+        for claim in cache.claims.values():
+            if claim.status.phase == "Bound" and claim.spec.volume_name:
+                self._volume_of[claim.metadata.uid] = claim.spec.volume_name
+                self._claims.setdefault(claim.spec.volume_name, {})[claim.metadata.uid] = None
+        for found in cache.volumes.values():
+            if found.status.phase == "Bound" and found.spec.claim_ref:
+                self._claim_of[found.metadata.uid] = found.spec.claim_ref.uid
+                self._volumes.setdefault(found.spec.claim_ref.uid, {})[found.metadata.uid] = None
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event, uid = recorded.event, recorded.uid
@@ -291,7 +319,9 @@ class BoundOnce(Rule):
         self._node_of: dict[str, str] = {}
         self._ours: dict[str, int] = {}
         self._nodes: dict[str, bool] = {}
-        self._settled: dict[int, int] = {}
+
+    def begin(self, cache: Cache, position: int) -> None:
+        self._node_of = {ref.uid: ref.node_name for ref in cache.pods.values() if ref.node_name}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event = recorded.event
@@ -330,8 +360,8 @@ class BoundOnce(Rule):
 
 
 class AfterFailure(Rule):
-    """After each failed bind: volumes reverted, task queued for resync, condition patched at most once. After each
-    failed volume bind: reverted, queued."""
+    """After each failed bind: volumes reverted, task queued for resync, the condition patched once: not twice, and not
+    never, unless the pod says it already, is gone, over or bound. After each failed volume bind: reverted, queued."""
 
     absent = "no bind failed"
 
@@ -339,6 +369,8 @@ class AfterFailure(Rule):
         super().__init__()
         self._assumed: dict[str, dict[str, None]] = {}
         self._patches: dict[str, int] = {}
+        self._told: dict[str, str] = {}
+        self._says: dict[str, str] = {}
         self._gone: dict[str, None] = {}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
@@ -352,14 +384,36 @@ class AfterFailure(Rule):
         elif isinstance(event, binding.BindRequested) and own(recorded):
             self._patches[uid] = 0
         elif isinstance(event, binding.BindFailed | volume.VolumeBindingFailed) and own(recorded):
-            self._failed(recorded, lost=isinstance(event, binding.BindFailed) and event.answer_lost)
+            lost = isinstance(event, binding.BindFailed) and event.answer_lost
+            self._failed(recorded, lost=lost)
+            if isinstance(event, binding.BindFailed) and not lost:
+                self._to_tell(recorded, event, cache.pods.get(pod_key(recorded)))
+        elif isinstance(event, recovery.RecoveryStarted):
+            for key in [key for key in self._owed if isinstance(key, tuple) and key[0] == "patch"]:
+                self.settle(key)
         elif isinstance(event, resync.ResyncQueued | resync.ResyncRequested | resync.ResyncSucceeded):
             self.settle(("resync", uid))
         elif isinstance(event, binding.PodConditionPatched | binding.PodConditionPatchFailed):
             self._patched(recorded)
+        elif recorded.kind == "Pod" and isinstance(event, CHANGED) and isinstance(event.object, Pod):
+            found = next((one for one in event.object.status.conditions or () if one.type == "PodScheduled"), None)
+            self._says[uid] = found.message if found is not None and found.status == "False" else ""
         elif recorded.kind == "Pod" and isinstance(event, observation.ObjectDeleted):
             self._gone[uid] = None
+            self._says.pop(uid, None)
             self.settle(("resync", uid))
+
+    def _to_tell(self, recorded: Recorded, event: binding.BindFailed, ref: PodRef | None) -> None:
+        """A failure that the pod's condition has to tell, as the flow and the record know the pod."""
+        uid = recorded.uid
+        waits = ref is not None and ref.uid == uid and not ref.node_name and not ref.deleting and ref.phase == "Pending"
+        if not waits or event.code == 404 or event.bound_to:
+            return
+        sentence = f"{event.node}: {event.message}"
+        if self._told.get(uid) != sentence and not self._says.get(uid, "").endswith(sentence):
+            text = f"{pod_key(recorded)} failed to bind, and its condition was not patched"
+            self.owe(("patch", uid, recorded.position), recorded, text, ANSWER_GRACE)
+        self._told[uid] = sentence
 
     def _failed(self, recorded: Recorded, *, lost: bool) -> None:
         if lost:
@@ -382,6 +436,7 @@ class AfterFailure(Rule):
 
     def _patched(self, recorded: Recorded) -> None:
         uid = recorded.uid
+        self.settle(("patch", uid, recorded.causation))
         if uid in self._patches and isinstance(recorded.event, binding.PodConditionPatched):
             self._patches[uid] += 1
             if self._patches[uid] > 1:
@@ -393,7 +448,8 @@ class AfterFailure(Rule):
 
 class AgreesWithLists(Rule):
     """Where the API server listed a whole kind, the record has exactly those objects afterwards, and so has the cache,
-    but for pods that the API server has since said to be gone when it was asked for them."""
+    but for pods that the API server has since said to be gone when it was asked for them. A list of an earlier version
+    than the record has reached by then (a stale read) says nothing about now, and only the cache is compared."""
 
     absent = "no list was recorded"
 
@@ -401,6 +457,12 @@ class AgreesWithLists(Rule):
         super().__init__()
         self._live: dict[str, dict[str, str]] = {}
         self._denied: dict[str, None] = {}
+        self._reached: dict[str, int] = {}
+
+    def begin(self, cache: Cache, position: int) -> None:
+        self._live["Pod"] = {key: ref.uid for key, ref in cache.pods.items()}
+        for kind in ("PodGroup", *stores.ATTRIBUTES):
+            self._live[kind] = {key: _uid(stores.held(cache, kind, key)) for key in stores.keys(cache, kind)}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event, kind = recorded.event, recorded.kind
@@ -408,6 +470,9 @@ class AgreesWithLists(Rule):
             return
         key = pod_key(recorded) if recorded.namespace else recorded.name
         live = self._live.setdefault(kind, {})
+        version = recorded.resource_version
+        if version is not None and version < codec.OPAQUE:
+            self._reached[kind] = max(version, self._reached.get(kind, 0))
         if isinstance(event, CHANGED):
             live[key] = recorded.uid
             self._denied.pop(recorded.uid, None)
@@ -422,7 +487,8 @@ class AgreesWithLists(Rule):
         self, recorded: Recorded, event: observation.ListCompleted, live: dict[str, str], cache: Cache
     ) -> None:
         self.seen += 1
-        if len(live) != event.items:
+        stale = 0 < (codec.resource_version_key(event.resource_version) or 0) < self._reached.get(recorded.kind, 0)
+        if len(live) != event.items and not stale:
             text = f"the list of {event.resource} had {event.items} items, the record has {len(live)}"
             self.breach(recorded.position, text)
         wanted = {key for key, uid in live.items() if uid not in self._denied}
@@ -430,6 +496,10 @@ class AgreesWithLists(Rule):
         if wanted != has:
             few = ", ".join(sorted(wanted ^ has)[:3])
             self.breach(recorded.position, f"the list of {event.resource} and the cache differ in {few}")
+
+
+def _uid(held: Any) -> str:
+    return str(held.metadata.uid)
 
 
 # --- 7: jobs ------------------------------------------------------------------------------------------------------
@@ -445,6 +515,15 @@ class JobsGoLast(Rule):
         self._groups: dict[str, str] = {}
         self._members: dict[str, dict[str, None]] = {}
         self._job_of: dict[str, str] = {}
+
+    def begin(self, cache: Cache, position: int) -> None:
+        for key, job in cache.jobs.items():
+            if job.pod_group is not None:
+                self._groups[key] = job.pod_group.metadata.uid
+        for ref in cache.pods.values():
+            if ref.job and (ref.node_name or ref.scheduler_name in cache.config.scheduler_names):
+                self._job_of[ref.uid] = ref.job
+                self._members.setdefault(ref.job, {})[ref.uid] = None
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event = recorded.event
@@ -488,6 +567,12 @@ class WholeGangs(Rule):
     def __init__(self) -> None:
         super().__init__()
         self._placed: dict[str, tuple[int, int, int]] = {}
+        self._blind = False
+
+    def begin(self, cache: Cache, position: int) -> None:
+        """What the scheduler had placed before the cut, and no watch had shown yet, is not in the state there."""
+        self._blind = True
+        self.absent = "the record was pruned: what the scheduler had placed before is not known"
 
     def before(self, recorded: Recorded, cache: Cache) -> None:
         for job, (position, time, ready) in list(self._placed.items()):
@@ -497,7 +582,7 @@ class WholeGangs(Rule):
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event = recorded.event
-        if isinstance(event, scheduling.TaskAllocated) and event.gang_needed:
+        if isinstance(event, scheduling.TaskAllocated) and event.gang_needed and not self._blind:
             job = cache.jobs.get(event.job)
             first = self._placed.get(event.job, (recorded.position,))[0]
             self._placed[event.job] = first, recorded.observed_at, job.ready_task_num if job is not None else 0

@@ -99,16 +99,21 @@ class Verdict(NamedTuple):
 
 class Watcher:
     """Folds events and shows each to the rules. Feed it with `see`, in the order of the log; `verdicts` may be asked
-    for at any time. `flow`: fold what our own scheduler did as well, not only what was observed. `cache`: the state to
-    begin with, without a flow (None: before everything)."""
+    for at any time. `flow`: fold what our own scheduler did as well, not only what was observed. `cache`: the state at
+    position `after` to begin with, without a flow (None: before everything)."""
 
-    def __init__(self, config: CacheConfig = DEFAULT_CONFIG, *, flow: bool = False, cache: Cache | None = None) -> None:
+    def __init__(
+        self, config: CacheConfig = DEFAULT_CONFIG, *, flow: bool = False, cache: Cache | None = None, after: int = 0
+    ) -> None:
         self.projection: CacheProjection = cache_projection(MODEL, config)
         self.flow = Flow(FlowConfig(cache=config)) if flow else None
         self._cache = cache if cache is not None else self.projection.initial()
         self.rules = {number: make() for number, make in RULES.items()}
         self.impossible: Break | None = None
         self.events = 0
+        if cache is not None:
+            for rule in self.rules.values():
+                rule.begin(cache, after)
 
     @property
     def cache(self) -> Cache:
@@ -173,6 +178,17 @@ def check_events(events: Iterable[Recorded], *, config: CacheConfig = DEFAULT_CO
     return watcher.verdicts()
 
 
+def limits(ledger: Ledger, cluster: str) -> list[str]:
+    """What a check of the ledger cannot look at, each a sentence; empty when it looks at everything."""
+    start = ledger.store.first() - 1
+    if start <= 0:
+        return []
+    said = f"the record was pruned up to position {start}: checked from the state there on"
+    if _has_flow(ledger, cluster):
+        said += "; of what the scheduler itself had on its way there nothing is known, so it is not judged"
+    return [said]
+
+
 def check_ledger(
     ledger: Ledger, *, position: int | None = None, cluster: str | None = None, config: CacheConfig = DEFAULT_CONFIG
 ) -> list[Verdict]:
@@ -218,7 +234,8 @@ def _watch_cache(
 ) -> tuple[Watcher, Break | None]:
     """The ledger of a recorder, and whether a state dumped halfway and folded on is the one folded throughout."""
     projection = cache_projection(MODEL, config)
-    watcher = Watcher(config, cache=ledger.folder.at(projection, cluster, start) if start else None)
+    begin = ledger.folder.at(projection, cluster, start) if start else None
+    watcher = Watcher(config, cache=begin, after=start)
     middle, dumped, where = (start + end) // 2, b"", start
     for recorded in codec.fold_stream(ledger.store, cluster, start, end):
         if not dumped and recorded.position > middle:
@@ -269,4 +286,5 @@ __all__ = [
     "check_events",
     "check_ledger",
     "first_broken",
+    "limits",
 ]

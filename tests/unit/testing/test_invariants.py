@@ -45,17 +45,27 @@ class History:
         namespace: str = "ns",
         known: int = RECOMPUTED,
         cause: int | None = None,
+        version: int | None = None,
     ) -> History:
         self.now += 1_000
         where = (len(self.events) + 1, "c", kind, namespace, name, uid, self.now, known)
-        self.events.append(Recorded(*where, False, None, cause, None, event))
+        self.events.append(Recorded(*where, False, version, cause, None, event))
         return self
 
-    def see(self, obj: dict[str, Any], kind: str = "Pod", change: str = "Added", *, known: int = RECORDED) -> History:
+    def see(
+        self,
+        obj: dict[str, Any],
+        kind: str = "Pod",
+        change: str = "Added",
+        *,
+        known: int = RECORDED,
+        version: int | None = None,
+    ) -> History:
         meta = obj["metadata"]
         part = kinds.decode(kind, msgspec.json.encode(obj))
         event = getattr(observation, f"Object{change}")(object=part)
-        return self.add(event, kind, meta["name"], meta["uid"], namespace=meta.get("namespace", ""), known=known)
+        where = meta.get("namespace", "")
+        return self.add(event, kind, meta["name"], meta["uid"], namespace=where, known=known, version=version)
 
     def verdict(self, number: int) -> Verdict:
         watcher = Watcher()
@@ -105,8 +115,11 @@ BIND_OK = binding.BindSucceeded(node="n")
 BIND_FAILED = binding.BindFailed(node="n", code=500)
 RESYNC = resync.ResyncQueued(job="", attempt=1, delay_seconds=0, reason="BindFailed")
 PATCHED = binding.PodConditionPatched(type="PodScheduled", status="False", reason="SchedulerError", message="m")
+NOT_PATCHED = binding.PodConditionPatchFailed(type="PodScheduled", status="False", code=500, error="x")
+TOLD = {"type": "PodScheduled", "status": "False", "reason": "x", "message": "failed to bind to node n: "}
 CONDITION = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "m"}
 ALLOCATED = scheduling.TaskAllocated(job="ns/g", node="n", gang_needed=2)
+LISTED_ONE = observation.ListCompleted(resource="pods", resource_version="50", items=1)
 TICK = observation.Bookmark(resource="pods", resource_version="1")
 
 
@@ -153,7 +166,26 @@ BROKEN: dict[str, tuple[int, int, History]] = {
         2,
         h().add(ASSUMED).add(volume.VolumeBindingFailed(node="n", reason="x")).add(RESYNC).wait(2).add(TICK),
     ),
+    "the condition never": (5, 3, h().see(pod()).add(BIND).add(BIND_FAILED).add(RESYNC).wait(61).add(TICK)),
+    "the condition of the failure before": (
+        5,
+        5,
+        h()
+        .see(pod())
+        .add(BIND)
+        .add(BIND_FAILED)
+        .add(PATCHED, cause=3)
+        .add(binding.BindFailed(node="m", code=500))
+        .add(RESYNC)
+        .wait(61)
+        .add(TICK),
+    ),
     "the condition twice": (5, 5, h().add(BIND).add(BIND_FAILED).add(RESYNC).add(PATCHED).add(PATCHED)),
+    "more pods than the list has": (
+        6,
+        3,
+        h().see(pod()).see(pod("v", "q")).add(LISTED_ONE, "Pod", "", "", namespace=""),
+    ),
     "fewer pods than the list has": (
         6,
         2,
@@ -237,6 +269,58 @@ HELD: dict[str, tuple[int, History]] = {
         .add(recovery.RecoveryStarted(head=2), "Scheduler")
         .add(RESYNC)
         .add(recovery.RecoveryCompleted(started=3), "Scheduler"),
+    ),
+    "a failure that the condition tells already": (
+        5,
+        h().see(pod(conditions=[TOLD])).add(BIND).add(BIND_FAILED).add(RESYNC).wait(61).add(TICK),
+    ),
+    "a failure told once, and had again": (
+        5,
+        h()
+        .see(pod())
+        .add(BIND)
+        .add(BIND_FAILED)
+        .add(RESYNC)
+        .add(PATCHED, cause=3)
+        .add(BIND)
+        .add(BIND_FAILED)
+        .add(RESYNC)
+        .wait(61)
+        .add(TICK),
+    ),
+    "a condition that could not be patched": (
+        5,
+        h().see(pod()).add(BIND).add(BIND_FAILED).add(RESYNC).add(NOT_PATCHED, cause=3).wait(61).add(TICK),
+    ),
+    "a process that died before it had patched": (
+        5,
+        h()
+        .see(pod())
+        .add(BIND)
+        .add(BIND_FAILED)
+        .add(RESYNC)
+        .add(recovery.RecoveryStarted(head=4), "Scheduler")
+        .add(recovery.RecoveryCompleted(started=5), "Scheduler")
+        .wait(61)
+        .add(TICK),
+    ),
+    "a pod that is gone, bound elsewhere, or on its way out": (
+        5,
+        h()
+        .see(pod())
+        .add(binding.BindFailed(node="n", code=404))
+        .add(RESYNC)
+        .add(binding.BindFailed(node="n", code=409, bound_to="m"))
+        .add(RESYNC)
+        .see(pod(node="m"), change="Modified")
+        .add(BIND_FAILED)
+        .add(RESYNC)
+        .wait(61)
+        .add(TICK),
+    ),
+    "a list of an earlier version than the record has": (
+        6,
+        h().see(pod(), version=100).see(pod("v", "q"), version=101).add(LISTED_ONE, "Pod", "", "", namespace=""),
     ),
     "as many as the list has": (
         6,
