@@ -63,7 +63,7 @@ def _open_sqlite(path: Path, create: bool, read_only: bool, upgrade: bool, busy_
             _check_file(backend, create and not read_only)
         if not there or path.stat().st_size == 0:
             _prepare_file(backend)
-        bring_up(backend, create=create and not read_only, upgrade=upgrade and not read_only)
+        bring_up(backend, create=create, upgrade=upgrade, read_only=read_only)
     except LedgerMissing as error:
         backend.close()
         if there:
@@ -82,7 +82,7 @@ def _open_postgres(url: URL, create: bool, read_only: bool, upgrade: bool, busy_
 
     backend = PostgresBackend(url, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only)
     try:
-        bring_up(backend, create=create and not read_only, upgrade=upgrade and not read_only)
+        bring_up(backend, create=create, upgrade=upgrade, read_only=read_only)
     except BaseException:
         backend.close()
         raise
@@ -126,20 +126,22 @@ def _prepare_file(backend: SQLiteBackend) -> None:
             raise LedgerUnwritable(f"the file system of {backend.where} cannot hold a write-ahead log: use another one")
 
 
-def bring_up(backend: Backend, *, create: bool, upgrade: bool) -> None:
+def bring_up(backend: Backend, *, create: bool, upgrade: bool, read_only: bool = False) -> None:
     """Makes the tables, migrates them, or refuses, by what the database says about itself."""
     with translated(backend), backend.reading() as connection:
         revision = found_revision(backend, connection)
     if revision == schema.REVISION:
         return
     if revision is None:
-        if not create:
+        if not create or read_only:
             raise LedgerMissing(f"there is no ledger in {backend.where}")
     elif revision not in schema.REVISIONS:
         raise LedgerNewer(
             f"{backend.where} was made by a newer version of vcledger (schema {revision}): upgrade vcledger"
         )
-    elif not upgrade:
+    elif read_only and revision in schema.READABLE:
+        return
+    elif not upgrade or read_only:
         raise LedgerOutdated(
             f"{backend.where} has schema {revision}, this version needs {schema.REVISION}: bring it forward first"
         )

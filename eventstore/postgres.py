@@ -40,7 +40,7 @@ PARTITION_EVENTS = 1_000_000
 
 EVENT_TYPES = ("int8", "int8", "int8", "int8", "int8", "int8", "int8", "int4", "int2", "int2", "bool", "int4", "bytea")
 TABLES = ("clusters", "kinds", "types", "subjects", "streams", "stream_heads", "batches", "batch_marks", "tokens",
-          "dictionaries", "snapshots", "prunes")  # fmt: skip
+          "dictionaries", "snapshots", "prunes", "leases")  # fmt: skip
 
 _PUT_HEADS = """
 INSERT INTO stream_heads (stream_id, version, position, resource_version, resource_version_max, gone, pruned_version)

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Integer, LargeBinary, MetaData, SmallInteger, Table, Text
 
-REVISIONS: tuple[str, ...] = ("0001",)
+REVISIONS: tuple[str, ...] = ("0001", "0002")
 """Every revision that has landed, oldest first. The last is the one that this version writes."""
 
 REVISION = REVISIONS[-1]
+
+READABLE: frozenset[str] = frozenset({"0001", "0002"})
+"""Revisions that can be read as they are, by one who never writes: what later ones added is for writers only."""
 
 APPLICATION_ID = 0x76636C67
 """SQLite's application_id of a ledger: 'vclg'."""
@@ -163,4 +166,16 @@ prunes = Table(
     Column("dropped", Big, nullable=False),
     Column("kept", Big, nullable=False),
     Column("hash", LargeBinary, nullable=False),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("role", Text, primary_key=True),
+    Column("owner", Text, nullable=False),
+    Column("term", Big, nullable=False),
+    Column("acquired_at", Big, nullable=False),
+    Column("renewed_at", Big, nullable=False),
+    Column("expires_at", Big, nullable=False),
 )

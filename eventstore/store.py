@@ -13,6 +13,7 @@ from types import TracebackType
 from eventstore.append import Appender
 from eventstore.backend import Backend
 from eventstore.follow import follow
+from eventstore.leases import Leases
 from eventstore.opening import open_backend
 from eventstore.read import Filter, RawEvent, Reader, Scalars
 from eventstore.retention import prune
@@ -20,6 +21,7 @@ from eventstore.snapshots import Snapshots
 from eventstore.stats import stats
 from eventstore.types import (
     AppendResult,
+    Lease,
     NewEvent,
     PruneReport,
     Snapshot,
@@ -51,7 +53,7 @@ def open_store(
 
     create                 makes it when there is none; else LedgerMissing
     read_only              never writes; works in a folder that cannot be written
-    upgrade                brings an older schema forward; else LedgerOutdated
+    upgrade                brings an older schema forward; else LedgerOutdated, unless read_only can do without
     busy_timeout_seconds   how long a writer waits for its turn before LedgerBusy
     clock                  what `appended_at` is taken from, microseconds since 1970
 
@@ -72,6 +74,7 @@ class EventStore:
         self._reader = Reader(backend)
         self._appender = Appender(backend, clock)
         self._snapshots = Snapshots(backend, clock)
+        self._leases = Leases(backend, clock)
 
     def close(self) -> None:
         self.backend.close()
@@ -91,6 +94,7 @@ class EventStore:
         expected: Mapping[StreamId, int] | None = None,
         token: str | None = None,
         lift: bool = False,
+        lease: Lease | None = None,
     ) -> AppendResult:
         """Appends a batch: all of it or nothing, durable when this returns.
 
@@ -98,12 +102,40 @@ class EventStore:
         token     a batch appended with the token of an earlier one is not appended again; the earlier result is given
         lift      who appends sees the present: an event observed before the high-water mark (another writer's clock was
                   ahead) is not stored late but as observed at the mark. One that is `late` by itself stays late
+        lease     the appender's role: LeaseLost, with nothing stored, once another has taken it
 
         An observation that its stream already has (same resource version, same `gone`) is not stored again. Events
         observed before the cluster's high-water mark are stored late: they raise their stream's version, but neither
         its head's position nor the mark.
         """
-        return self._appender.append(events, expected or {}, token, lift)
+        return self._appender.append(events, expected or {}, token, lift, lease)
+
+    # --- writers' roles -------------------------------------------------------------------------------------------
+
+    def acquire(self, cluster: str, role: str, owner: str, *, seconds: float, take_over: bool = False) -> Lease:
+        """Takes a role on a cluster, such as that of its recorder, for so many seconds from now. LeaseHeld when another
+        has it and its time has not ended, unless `take_over` says to take it all the same. `owner` is the taker's name
+        for people; it need not be unique."""
+        return self._leases.acquire(cluster, role, owner, seconds, take_over)
+
+    def renew(self, lease: Lease, *, seconds: float) -> Lease:
+        """The lease, to end so many seconds from now. LeaseLost when it was given up or another has taken the role; one
+        that ended while nobody came goes on."""
+        return self._leases.renew(lease, seconds)
+
+    def release(self, lease: Lease) -> None:
+        """Gives the role up. Nothing happens when it is lost already."""
+        self._leases.release(lease)
+
+    def leases(self, cluster: str | None = None) -> list[Lease]:
+        """The roles that are held now, by cluster and role."""
+        return self._leases.held(cluster)
+
+    def now(self) -> int:
+        """What the ledger's clock says, in microseconds: leases are timed by it."""
+        return self._clock()
+
+    # --- reading --------------------------------------------------------------------------------------------------
 
     def read(
         self,

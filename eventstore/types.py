@@ -136,12 +136,33 @@ class Snapshot(NamedTuple):
     payload: bytes
 
 
+class Lease(NamedTuple):
+    """That one writer, and nobody else, does something (`role`) for a cluster. `owner` is the holder's name for people;
+    `term` is a number that no other holder of the role had. Times in microseconds."""
+
+    cluster: str
+    role: str
+    owner: str
+    term: int
+    acquired_at: int
+    renewed_at: int
+    expires_at: int
+
+
 class EventStoreError(Exception):
     """Base of the log's errors. Its text is one line and says what to do."""
 
 
 class WrongExpectedVersion(EventStoreError):
     """A stream is not at the version that the append expected; nothing of the append was stored."""
+
+
+class LeaseHeld(EventStoreError):
+    """Another has the role on that cluster."""
+
+
+class LeaseLost(EventStoreError):
+    """The role was taken by another, or given up; nothing was stored."""
 
 
 class LedgerBusy(EventStoreError):

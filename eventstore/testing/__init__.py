@@ -18,6 +18,7 @@ import pytest
 pytest.register_assert_rewrite(
     "eventstore.testing.appending",
     "eventstore.testing.concurrency",
+    "eventstore.testing.leases",
     "eventstore.testing.reading",
     "eventstore.testing.retention",
     "eventstore.testing.snapshots",
@@ -26,13 +27,19 @@ pytest.register_assert_rewrite(
 from eventstore.testing.appending import AppendConformance  # noqa: E402
 from eventstore.testing.build import SECOND, START, Opener, observation, payload_like  # noqa: E402
 from eventstore.testing.concurrency import ConcurrencyConformance  # noqa: E402
+from eventstore.testing.leases import LeaseConformance  # noqa: E402
 from eventstore.testing.reading import ReadConformance  # noqa: E402
 from eventstore.testing.retention import RetentionConformance  # noqa: E402
 from eventstore.testing.snapshots import SnapshotConformance  # noqa: E402
 
 
 class EventStoreConformance(
-    AppendConformance, ReadConformance, ConcurrencyConformance, SnapshotConformance, RetentionConformance
+    AppendConformance,
+    ReadConformance,
+    ConcurrencyConformance,
+    LeaseConformance,
+    SnapshotConformance,
+    RetentionConformance,
 ):
     """All of it."""
 
@@ -43,6 +50,7 @@ __all__ = [
     "AppendConformance",
     "ConcurrencyConformance",
     "EventStoreConformance",
+    "LeaseConformance",
     "Opener",
     "ReadConformance",
     "RetentionConformance",

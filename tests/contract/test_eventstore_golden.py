@@ -10,6 +10,7 @@ import pytest
 
 from eventstore import open_store, schema
 from eventstore.testing import START, observation
+from eventstore.types import LedgerOutdated
 from tests.data import GOLDEN
 from tests.golden.ledgers.make import batches, contents
 
@@ -18,6 +19,22 @@ LEDGERS = GOLDEN / "ledgers"
 
 def test_every_revision_has_one() -> None:
     assert tuple(sorted(path.stem for path in LEDGERS.glob("*.db"))) == schema.REVISIONS
+
+
+@pytest.mark.parametrize("revision", sorted(schema.READABLE))
+def test_one_that_can_be_read_as_it_is_needs_no_upgrade(revision: str, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    shutil.copy(LEDGERS / f"{revision}.db", path)
+    before = path.read_bytes()
+    with open_store(str(path), read_only=True, upgrade=True) as store:
+        wanted = json.loads((LEDGERS / f"{revision}.json").read_text())
+        assert json.loads(json.dumps(contents(store))) == wanted
+        assert store.leases() == []
+        assert store.stats().head == wanted["head"]
+    assert path.read_bytes() == before
+    if revision != schema.REVISION:
+        with pytest.raises(LedgerOutdated):
+            open_store(str(path))
 
 
 @pytest.mark.parametrize("revision", schema.REVISIONS)
