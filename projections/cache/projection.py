@@ -21,7 +21,7 @@ from projections.cache.snapshot_image import resource_row
 from projections.cache.state import Cache, CacheConfig
 from volcano.objects import kinds
 
-VERSION = 1
+VERSION = 2
 """To be raised with every change of the fold or of the snapshots' bytes."""
 
 

@@ -15,7 +15,7 @@ from projections.diagnosis.claims import ClaimProblem, PodClaims, pod_claims
 from projections.diagnosis.podaffinity import InterPodAffinity, affinity_terms, anti_affinity_terms
 from projections.diagnosis.reasons import VOLUME_FAMILIES, Reason
 from projections.diagnosis.spread import TopologySpread, hard_constraints
-from projections.diagnosis.views import Amounts, ClusterView, NodeView, PlacedPod, TaskView, host_ports
+from projections.diagnosis.views import Amounts, ClusterView, NodeView, PlacedPod, TaskView, attached_inline, host_ports
 from projections.diagnosis.volumes import AttachLimits, VolumeBinding
 from volcano.objects.core import Pod
 
@@ -50,7 +50,8 @@ class Evaluation:
         self.affinity = InterPodAffinity(PlacedPod.of(pod), cluster.nodes, placed)
         self.spread = TopologySpread(pod, cluster.schedulable_nodes(), placed)
         self.volumes = VolumeBinding(self.claims, cluster, reserved) if self.claims.states else None
-        self.limits = AttachLimits(self.claims, cluster, placed) if self.claims.states else None
+        own = attached_inline(pod)
+        self.limits = AttachLimits(self.claims, cluster, placed, own) if self.claims.states or own else None
 
     @property
     def problem(self) -> ClaimProblem | None:
@@ -112,4 +113,5 @@ def is_interdependent(pod: Pod) -> bool:
         or anti_affinity_terms(pod.spec.affinity)
         or hard_constraints(pod)
         or any(one.persistent_volume_claim or one.ephemeral for one in pod.spec.volumes or ())
+        or attached_inline(pod)
     )

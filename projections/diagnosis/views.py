@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from volcano.objects.core import Affinity, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from volcano.objects.intree import inline_attachment
 from volcano.objects.scheduling import CSINode, PodGroup, Queue, StorageClass
 
 Amounts: TypeAlias = dict[str, float]
@@ -36,7 +37,8 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacedPod:
-    """A pod on a node, as far as it can stand in another pod's way."""
+    """A pod on a node, as far as it can stand in another pod's way. `attached` are volumes of its own, without a claim,
+    that a CSI driver attaches: (in-tree plugin, driver, handle)."""
 
     namespace: str
     name: str
@@ -46,6 +48,7 @@ class PlacedPod:
     host_ports: tuple[HostPort, ...] = ()
     affinity: Affinity | None = None
     claims: tuple[str, ...] = ()
+    attached: tuple[tuple[str, str, str], ...] = ()
     deleting: bool = False
 
     @staticmethod
@@ -61,6 +64,7 @@ class PlacedPod:
             host_ports=host_ports(pod),
             affinity=pod.spec.affinity,
             claims=tuple(claim for claim, _ in claim_names(pod)),
+            attached=attached_inline(pod),
             deleting=meta.deletion_timestamp is not None,
         )
 
@@ -228,6 +232,12 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
         for port in container.ports or ()
         if port.host_port > 0
     )
+
+
+def attached_inline(pod: Pod) -> tuple[tuple[str, str, str], ...]:
+    """The pod's own volumes that a CSI driver attaches, as in PlacedPod."""
+    found = [inline_attachment(volume) for volume in pod.spec.volumes or () if volume.persistent_volume_claim is None]
+    return tuple(one for one in found if one is not None)
 
 
 def claim_names(pod: Pod) -> list[tuple[str, bool]]:

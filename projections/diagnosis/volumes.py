@@ -3,6 +3,8 @@ first consumer, dynamic provisioning, attach limits.
 
 Owns these checks. Must not know resources. Called by `projections.diagnosis.nodes`.
 Sources: kube-scheduler's volumeBinder.FindPodVolumes, component-helpers' FindMatchingVolume, VolumeZone and CSILimits.
+As there, bound volumes and attach limits are looked at as the node's CSI drivers see them (`volcano.objects.intree`),
+volumes that are still to be matched as they are.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from typing import NamedTuple
 
 from projections.diagnosis import reasons as texts
 from projections.diagnosis.amounts import show_bytes
-from projections.diagnosis.claims import ClaimState, PodClaims, class_name, selected_node
+from projections.diagnosis.claims import NO_PROVISIONER, ClaimState, PodClaims, class_name, selected_node
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod
+from volcano.objects import intree
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim
 from volcano.objects.meta import Quantity
 from volcano.objects.quantity import QuantityInvalid, exact_value
@@ -143,6 +146,7 @@ class VolumeBinding:
         self.bound = [state for state in claims.states if state.bound]
         self.waiting = sorted((s for s in claims.states if s.delayed), key=lambda s: (storage_asked(s.claim), s.key))
         self.reserved = frozenset(reserved)
+        self.csi_nodes = cluster.csi_nodes
         volumes = [volume for name, volume in sorted(cluster.volumes.items()) if name not in self.reserved]
         self.searches = {state.key: search(state.claim, volumes) for state in self.waiting if not state.selected_node}
 
@@ -167,11 +171,23 @@ class VolumeBinding:
             volume = state.volume
             if volume is None:
                 return [Reason("volumes", texts.VOLUME_GONE, f"claim {state.name}: {state.claim.spec.volume_name}")]
-            if not on_node(volume, node.labels, node.name):
-                detail = f"volume {volume.metadata.name} of claim {state.name} is only for {place_of(volume)}"
-                return [Reason("volumes", texts.VOLUME_AFFINITY, detail)]
+            refused = self._elsewhere(state, volume, node)
+            if refused is not None:
+                return [refused]
         detail = self._unmet(node)
         return [Reason("volumes", texts.VOLUME_BIND, detail)] if detail else []
+
+    def _elsewhere(self, state: ClaimState, volume: PersistentVolume, node: NodeView) -> Reason | None:
+        """Why a bound volume can't be used on the node; None when it can."""
+        name = volume.metadata.name
+        try:
+            volume = intree.translated(volume, intree.migrated_plugins(self.csi_nodes.get(node.name)))
+        except intree.Untranslatable as error:
+            return Reason("volumes", f"could not translate pv to csi: {error}", f"volume {name} of claim {state.name}")
+        if on_node(volume, node.labels, node.name):
+            return None
+        detail = f"volume {name} of claim {state.name} is only for {place_of(volume)}"
+        return Reason("volumes", texts.VOLUME_AFFINITY, detail)
 
     def take(self, node: NodeView) -> list[str]:
         """The names of the volumes that the claims would take on a node that `check` lets through."""
@@ -229,7 +245,8 @@ class VolumeBinding:
         head = f"claim {state.name} (class {class_name(state.claim)}, {show_bytes(storage_asked(state.claim))})"
         found = self.searches.get(state.key)
         if found is None:
-            return f"{head} is being provisioned by {state.provisioner or 'nobody'} for node {state.selected_node}"
+            who = intree.provisioner_of(state.claim, state.provisioner) or "nobody"
+            return f"{head} is being provisioned by {who} for node {state.selected_node}"
         parts = [f"{name} {why}" for name, why in found.rejected[:5]]
         if len(found.rejected) > 5:
             parts.append(f"{len(found.rejected) - 5} more")
@@ -241,20 +258,35 @@ class VolumeBinding:
         return f"{head}: {what}" if what else head
 
 
+class Attachment(NamedTuple):
+    """A volume that takes a place at a CSI driver: `handle` tells it from others there. `plugin`: it takes one only on
+    nodes that have given this in-tree plugin over; '' for all others."""
+
+    driver: str
+    handle: str
+    plugin: str = ""
+
+
 class AttachLimits:
     """How many volumes of a CSI driver a node takes (CSINode's allocatable count)."""
 
-    def __init__(self, claims: PodClaims, cluster: ClusterView, placed: Iterable[PlacedPod]) -> None:
+    def __init__(
+        self,
+        claims: PodClaims,
+        cluster: ClusterView,
+        placed: Iterable[PlacedPod],
+        own: Iterable[tuple[str, str, str]] = (),
+    ) -> None:
         self.cluster = cluster
-        self.wanted: dict[str, set[str]] = {}
+        self.wanted = [Attachment(driver, handle, plugin) for plugin, driver, handle in own]
         for state in claims.states:
-            attachment = _attachment(state.key, state.claim, state.volume, state.provisioner)
+            attachment = _attachment(state.key, state.claim, state.volume, _provisioner(cluster, state.claim))
             if attachment is not None:
-                self.wanted.setdefault(attachment[0], set()).add(attachment[1])
+                self.wanted.append(attachment)
         self.on_node: dict[str, list[PlacedPod]] = {}
         if self.wanted:
             for pod in placed:
-                if pod.claims:
+                if pod.claims or pod.attached:
                     self.on_node.setdefault(pod.node, []).append(pod)
 
     def check(self, node: NodeView) -> list[Reason]:
@@ -263,44 +295,63 @@ class AttachLimits:
             return []
         csi_node = self.cluster.csi_nodes.get(node.name)
         drivers = (csi_node.spec.drivers if csi_node is not None else None) or ()
-        for driver in drivers:
-            limit = driver.allocatable.count if driver.allocatable is not None else None
-            if limit is None or driver.name not in self.wanted:
+        limits = {one.name: one.allocatable.count for one in drivers if one.allocatable is not None}
+        migrated = intree.migrated_plugins(csi_node)
+        wanted: dict[str, dict[str, None]] = {}
+        for one in self.wanted:
+            if not one.plugin or one.plugin in migrated:
+                wanted.setdefault(one.driver, {})[one.handle] = None
+        for driver, limit in limits.items():
+            if limit is None or driver not in wanted:
                 continue
-            attached = self._attached(node.name, driver.name)
-            new = self.wanted[driver.name] - attached
+            attached = self._attached(node.name, driver, migrated)
+            new = [handle for handle in wanted[driver] if handle not in attached]
             if new and len(attached) + len(new) > limit:
-                detail = f"{driver.name}: {len(attached)} attached and {len(new)} more asked, limit {limit}"
+                detail = f"{driver}: {len(attached)} attached and {len(new)} more asked, limit {limit}"
                 return [Reason("volume-limits", texts.VOLUME_LIMIT, detail, final=False)]
         return []
 
-    def _attached(self, node: str, driver: str) -> set[str]:
-        attached: set[str] = set()
+    def _attached(self, node: str, driver: str, migrated: frozenset[str]) -> dict[str, None]:
+        """Handles of the driver's volumes on the node."""
+        attached: dict[str, None] = {}
         for pod in self.on_node.get(node, ()):
+            found = [Attachment(name, handle, plugin) for plugin, name, handle in pod.attached]
             for name in pod.claims:
                 key = f"{pod.namespace}/{name}"
                 claim = self.cluster.claims.get(key)
-                if claim is None:
-                    continue
-                volume = self.cluster.volumes.get(claim.spec.volume_name)
-                storage_class = self.cluster.classes.get(class_name(claim))
-                found = _attachment(key, claim, volume, storage_class.provisioner if storage_class is not None else "")
-                if found is not None and found[0] == driver:
-                    attached.add(found[1])
+                if claim is not None:
+                    volume = self.cluster.volumes.get(claim.spec.volume_name)
+                    one = _attachment(key, claim, volume, _provisioner(self.cluster, claim))
+                    found += [one] if one is not None else []
+            for one in found:
+                if one.driver == driver and (not one.plugin or one.plugin in migrated):
+                    attached[one.handle] = None
         return attached
+
+
+def _provisioner(cluster: ClusterView, claim: PersistentVolumeClaim) -> str:
+    storage_class = cluster.classes.get(class_name(claim))
+    return storage_class.provisioner if storage_class is not None else ""
 
 
 def _attachment(
     key: str, claim: PersistentVolumeClaim, volume: PersistentVolume | None, provisioner: str
-) -> tuple[str, str] | None:
-    """(driver, handle) that a claim attaches. An unbound claim counts under its provisioner, by its own name."""
+) -> Attachment | None:
+    """What a claim attaches. One without a volume that is known counts under its class's provisioner, by its own
+    name."""
+    if volume is not None and volume.spec.csi is not None:
+        return Attachment(volume.spec.csi.driver, volume.spec.csi.volume_handle or volume.metadata.name)
     if volume is not None:
-        if volume.spec.csi is None:
-            return None
-        return volume.spec.csi.driver, volume.spec.csi.volume_handle or volume.metadata.name
-    if claim.spec.volume_name or not provisioner:
-        return None
-    return provisioner, f"claim {key}"
+        plugin = intree.plugin_of(volume.spec)
+        try:
+            csi = intree.translated(volume, frozenset({plugin.name})).spec.csi if plugin is not None else None
+        except intree.Untranslatable:
+            csi = None
+        return Attachment(csi.driver, csi.volume_handle, plugin.name) if csi is not None and plugin else None
+    plugin = intree.BY_PLUGIN.get(provisioner)
+    if plugin is not None:
+        return Attachment(plugin.driver, f"claim {key}", plugin.name) if plugin.scheduled else None
+    return Attachment(provisioner, f"claim {key}") if provisioner and provisioner != NO_PROVISIONER else None
 
 
-__all__ = ["AttachLimits", "VolumeBinding", "selected_node"]
+__all__ = ["AttachLimits", "Attachment", "VolumeBinding", "selected_node"]

@@ -3,8 +3,8 @@
 Owns every condition of the seed's checkBindings, in its order, with its message. Must not know what follows. Called by
 `vcledger.scheduler.volume_binder`.
 
-Only what the API server said is looked at here, never an assumption. In-tree volumes are not translated to CSI: the
-partial structs keep their node affinity, which is all that is checked.
+Only what the API server said is looked at here, never an assumption. A volume of a driver of Kubernetes' own is looked
+at as the CSI driver sees it that has taken it over on the node (`volcano.objects.intree`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from projections.diagnosis.claims import SELECTED_NODE, fully_bound
 from projections.diagnosis.volumes import on_node
 from vcledger.scheduler.state import Flow, FlowTask
 from volcano.events.volume import VolumeWait
+from volcano.objects import intree
 from volcano.objects.core import Node, PersistentVolume, PersistentVolumeClaim
 
 
@@ -92,7 +93,7 @@ def _binding(flow: Flow, node: Node, volume: str, claim: str) -> Found | None:
     held = flow.volumes.assumed.get(volume)
     if held is not None and older(pv.metadata.resource_version, held.written):
         return _wait(PV, volume, NOT_SEEN)
-    away = _affinity(pv, node)
+    away = _affinity(flow, pv, node)
     if away is not None:
         return away
     if pv.spec.claim_ref is None or not pv.spec.claim_ref.uid:
@@ -125,16 +126,19 @@ def _provisioned(flow: Flow, node: Node, claim: PersistentVolumeClaim) -> Found 
     volumes are watched at all, none will come, and the claim's word is taken."""
     pv = flow.volumes.api.get(claim.spec.volume_name)
     if pv is not None:
-        return _affinity(pv, node)
+        return _affinity(flow, pv, node)
     watched = bool(flow.volumes.api) or PV in flow.listed
     return _wait(PV, claim.spec.volume_name, "has not been seen yet") if watched else None
 
 
-def _affinity(pv: PersistentVolume, node: Node) -> Found | None:
-    name = node.metadata.name
-    if on_node(pv, node.metadata.labels or {}, name):
+def _affinity(flow: Flow, pv: PersistentVolume, node: Node) -> Found | None:
+    name, volume = node.metadata.name, pv.metadata.name
+    try:
+        seen = intree.translated(pv, intree.migrated_plugins(flow.cache.csi_nodes.get(name)))
+    except intree.Untranslatable as error:
+        return _fail(PV, volume, f"failed to translate pv to csi: {error}")
+    if on_node(seen, node.metadata.labels or {}, name):
         return None
-    volume = pv.metadata.name
     return _fail(PV, volume, f'pv "{volume}" node affinity doesn\'t match node "{name}": {NO_TERMS}')
 
 

@@ -23,6 +23,7 @@ from vcledger.why_views import lone_task, reported_attachments, task_view
 from volcano.events.base import Subject
 from volcano.events.scheduling import FitErrors, TaskAllocated, TaskUnschedulable
 from volcano.events.volume import Provision, StaticBinding, VolumesAssumed
+from volcano.objects import intree
 from volcano.objects.core import PersistentVolumeClaim, Pod
 from volcano.objects.quantity import QuantityInvalid, exact_value
 from volcano.objects.selectors import matches_labels
@@ -152,8 +153,12 @@ def _held_by_other(flow: Flow, uid: str, claim: str, volume: str) -> str:
 
 def enough_capacity(flow: Flow, claim: PersistentVolumeClaim, node: NodeView) -> bool:
     """Whether the driver has said that it has room for the claim where the node is (CSIStorageCapacity). A driver that
-    says nothing at all for the class is taken at its word that it needs no such check."""
+    says nothing at all for the class is taken at its word that it needs no such check, and an in-tree plugin has none
+    to say it."""
     wanted = class_name(claim)
+    storage_class = flow.cache.storage_classes.get(wanted)
+    if storage_class is not None and storage_class.provisioner in intree.BY_PLUGIN:
+        return True
     said = [one for one in flow.cache.storage_capacities.values() if one.storage_class_name == wanted]
     if not said:
         return True

@@ -141,6 +141,17 @@ class CSIInlineSource(Part, frozen=True):
     driver: str = ""
 
 
+class InTreeSource(Part, frozen=True):
+    """A volume source of a driver of Kubernetes' own: what names the volume, under each driver's word for it."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    pd_name: str = ""
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+    volume_path: str = ""
+    share_name: str = ""
+    secret_name: str = ""
+
+
 class Volume(Part, frozen=True):
     """Of all sources only those that the scheduler reads."""
 
@@ -148,6 +159,11 @@ class Volume(Part, frozen=True):
     persistent_volume_claim: ClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
     csi: CSIInlineSource | None = None
+    aws_elastic_block_store: InTreeSource | None = None
+    gce_persistent_disk: InTreeSource | None = None
+    azure_disk: InTreeSource | None = None
+    cinder: InTreeSource | None = None
+    portworx_volume: InTreeSource | None = None
 
 
 class PodSpec(Part, frozen=True):
@@ -265,7 +281,8 @@ class VolumeNodeAffinity(Part, frozen=True):
 
 
 class PersistentVolumeSpec(Part, frozen=True):
-    """`csi` and the in-tree sources that are translated to CSI; the latter keep only their presence and handle."""
+    """`csi` and the in-tree sources that are translated to CSI (`volcano.objects.intree`); of the latter only what
+    names the volume."""
 
     capacity: ResourceMap | None = None
     access_modes: list[str] | None = None
@@ -275,6 +292,13 @@ class PersistentVolumeSpec(Part, frozen=True):
     volume_mode: str | None = None
     node_affinity: VolumeNodeAffinity | None = None
     csi: CSIVolumeSource | None = None
+    aws_elastic_block_store: InTreeSource | None = None
+    gce_persistent_disk: InTreeSource | None = None
+    azure_disk: InTreeSource | None = None
+    azure_file: InTreeSource | None = None
+    cinder: InTreeSource | None = None
+    vsphere_volume: InTreeSource | None = None
+    portworx_volume: InTreeSource | None = None
 
 
 class PersistentVolumeStatus(Part, frozen=True):

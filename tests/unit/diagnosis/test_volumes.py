@@ -220,3 +220,65 @@ def test_a_pod_without_claims_has_no_volume_reasons() -> None:
     subject = pod()
     evaluation = Evaluation(task(subject, {"cpu": "1"}), subject, world([]))
     assert not any(refuses(found) for found in evaluation.table().values())
+
+
+# --- volumes of in-tree plugins -------------------------------------------------------------------------------------
+
+EBS = "kubernetes.io/aws-ebs"
+EBS_ZONE = "topology.ebs.csi.aws.com/zone"
+
+
+def csi_node(name: str, migrated: str = EBS, limit: int | None = None) -> Any:
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": migrated} if migrated else None
+    drivers = [{"name": "ebs.csi.aws.com", "nodeID": name, "allocatable": {"count": limit}}]
+    return obj("CSINode", metadata={"name": name, "annotations": annotations}, spec={"drivers": drivers})
+
+
+def ebs(name: str, zone: str = "", **more: Any) -> Any:
+    labels = {"topology.kubernetes.io/zone": zone} if zone else {}
+    return volume(name, spec={"awsElasticBlockStore": {"volumeID": f"aws://z/vol-{name}"}}, labels=labels, **more)
+
+
+def test_a_bound_in_tree_volume_is_where_its_driver_says() -> None:
+    """The driver's label counts on a node that has given the plugin over, Kubernetes' own on one that has not."""
+    nodes = [
+        node("new", labels={EBS_ZONE: "a"}),
+        node("far", labels={EBS_ZONE: "b"}),
+        node("bare", labels={"topology.kubernetes.io/zone": "a"}),
+        node("old", labels={"topology.kubernetes.io/zone": "a"}),
+    ]
+    where = world(
+        [claim("c", volume="v")],
+        [ebs("v", zone="a")],
+        nodes=nodes,
+        csi_nodes={name: csi_node(name) for name in ("new", "far", "bare")} | {"old": csi_node("old", migrated="")},
+    )
+    assert said(where, "c") == {"new": [], "far": [VOLUME_AFFINITY], "bare": [VOLUME_AFFINITY], "old": []}
+
+
+def test_a_volume_that_cannot_be_translated_is_for_no_node_that_needs_it_so() -> None:
+    bad = volume("v", spec={"awsElasticBlockStore": {"volumeID": "aws://z/snap-1"}})
+    where = world([claim("c", volume="v")], [bad], csi_nodes={"n1": csi_node("n1")})
+    found = said(where, "c")
+    assert "could not translate pv to csi" in found["n1"][0]
+    assert found["n2"] == []
+
+
+@pytest.mark.parametrize(("migrated", "limit", "fits"), [(EBS, 2, False), (EBS, 3, True), ("", 2, True)])
+def test_in_tree_volumes_count_at_their_driver(migrated: str, limit: int, fits: bool) -> None:
+    """Bound, still to be made, and a pod's own: all take a place, each volume once however it is named."""
+    claims = [claim("c", "ebs"), claim("d", volume="v"), claim("e", volume="w")]
+    same = volume("w", spec={"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-v"}})
+    own = pod("q", volumes=[{"name": "own", "awsElasticBlockStore": {"volumeID": "vol-x"}}])
+    where = world(
+        claims,
+        [ebs("v"), same],
+        [storage_class(), storage_class("ebs", EBS)],
+        nodes=[node("n1")],
+        csi_nodes={"n1": csi_node("n1", migrated, limit)},
+        pods=[placed(pod("r", **uses("d", "e")), "n1"), placed(own, "n1")],
+    )
+    assert (said(where, "c") == {"n1": []}) is fits
+    asking = pod("s", volumes=[{"name": "own", "awsElasticBlockStore": {"volumeID": "vol-y"}}])
+    evaluation = Evaluation(task(asking, {"cpu": "1"}), asking, where)
+    assert (scheduler_reasons(evaluation.table()["n1"]) == []) is fits

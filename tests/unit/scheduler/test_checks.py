@@ -198,3 +198,61 @@ def test_nothing_is_asked_of_the_pod_before_its_volumes(world: World) -> None:
     assert world.asked(Bind) == []
     world.see(claim("c1", 71, selected="n1", volume="pv9", completed=True))
     assert world.asked(Bind) == ["pa"]
+
+
+# --- volumes of in-tree plugins -------------------------------------------------------------------------------------
+
+EBS_ZONE = "topology.ebs.csi.aws.com/zone"
+
+
+def csi_node(name: str, migrated: str = "kubernetes.io/aws-ebs") -> dict[str, Any]:
+    meta = {"name": name, "uid": f"{name}-csi", "resourceVersion": "12"}
+    if migrated:
+        meta["annotations"] = {"storage.alpha.kubernetes.io/migrated-plugins": migrated}  # type: ignore[assignment]
+    return {"kind": "CSINode", "apiVersion": "storage.k8s.io/v1", "metadata": meta, "spec": {"drivers": []}}
+
+
+@pytest.mark.parametrize(
+    ("migrated", "label", "outcome"),
+    [
+        ("kubernetes.io/aws-ebs", {EBS_ZONE: "a"}, Outcome.DONE),
+        ("kubernetes.io/aws-ebs", {EBS_ZONE: "b"}, Outcome.FAILED),
+        ("kubernetes.io/aws-ebs", {"topology.kubernetes.io/zone": "a"}, Outcome.FAILED),
+        ("", {"topology.kubernetes.io/zone": "a"}, Outcome.DONE),
+        ("kubernetes.io/gce-pd", {"topology.kubernetes.io/zone": "b"}, Outcome.FAILED),
+    ],
+)
+def test_a_volume_that_an_old_plugin_made_is_checked_as_its_driver_sees_it(
+    world: World, migrated: str, label: dict[str, str], outcome: Outcome
+) -> None:
+    world.see(
+        storage_class("ebs", "kubernetes.io/aws-ebs"),
+        csi_node("n1", migrated),
+        node("n1", labels=label),
+        claim("c1", cls="ebs"),
+        pod("pa", claims=["c1"]),
+    )
+    world.bind("pa")
+    world.answer(Update, said(claim("c1", 70, cls="ebs", selected="n1")))
+    terms = [{"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}]
+    made = {
+        "awsElasticBlockStore": {"volumeID": "aws://a/vol-1"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+    }
+    world.see(volume("pv1", 71, cls="ebs", ref="c1", spec=made))
+    bound = claim("c1", 72, cls="ebs", selected="n1", volume="pv1", completed=True)
+    world.see(bound)
+    assert bool(world.events(VolumesBound)) is (outcome is Outcome.DONE)
+    assert world.asked(Bind) == (["pa"] if outcome is Outcome.DONE else [])
+    if outcome is Outcome.FAILED:
+        [failed] = world.events(VolumeBindingFailed)
+        assert "node affinity doesn't match node" in failed.message
+
+
+def test_a_volume_that_cannot_be_translated_ends_the_attempt(world: World) -> None:
+    binding(world)
+    world.see(csi_node("n1"))
+    bad = {"awsElasticBlockStore": {"volumeID": "aws://a/snap-1"}}
+    world.see(volume("pv1", 71, node="n1", ref="c1", spec=bad))
+    [failed] = world.events(VolumeBindingFailed)
+    assert failed.message.startswith("failed to translate pv to csi: ")
