@@ -52,7 +52,7 @@ class Access:
         """The header that says who we are; the client renews tokens here whose end it knows."""
         with self._lock:
             settings = self._configuration.auth_settings().values()
-        return {one["key"]: one["value"] for one in settings if one["in"] == "header" and one["value"]}
+        return {one["key"].title(): one["value"] for one in settings if one["in"] == "header" and one["value"]}
 
     def renew(self) -> None:
         """Reads the configuration again: the server has refused what we said we are. One that can't be read any more
