@@ -1,7 +1,7 @@
 """Appending: one batch, one transaction, one link of the hash chain.
 
-Owns the order of an append's steps: catch up with other writers, token, expected versions, duplicates, late ones,
-compression, rows, hash. Must not know either database nor what a payload means. Called by `eventstore.store`.
+Owns the order of an append's steps: catch up with other writers, token, expected versions, acceptance, compression,
+rows, hash. Must not know either database nor what a payload means. Called by `eventstore.store`.
 
 Everything runs inside the writers' turn, so what is read here cannot change before the commit. A failed append leaves
 the ledger as it was, and this object too: its caches are dropped and read again.
@@ -12,27 +12,23 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
 from eventstore import codec as coding
 from eventstore import schema
-from eventstore.backend import Backend, EventRow, translated
-from eventstore.chain import GENESIS, batch_hash, canonical
-from eventstore.codec import SAMPLES_MIN, Codec, Known, Stored, shorten
+from eventstore.accept import Acceptance, Accepted
+from eventstore.backend import Backend, translated
+from eventstore.chain import GENESIS, batch_hash, canonical_columns
+from eventstore.codec import SAMPLES_MIN, Codec, Known, lengthen, shorten
 from eventstore.leases import check_lease
+from eventstore.runs import Run, one_by_one
 from eventstore.training import SAMPLES, Sampler, Schedule
-from eventstore.types import KEYED, AppendResult, InvalidEvent, Lease, NewEvent, StreamId, WrongExpectedVersion
+from eventstore.types import AppendResult, InvalidEvent, Lease, NewEvent, StreamId, WrongExpectedVersion
 from eventstore.words import Head, Words, check_text
-
-PAYLOAD_BYTES_MAX = 256 * 1024 * 1024
-
-
-Accepted = tuple[
-    Head, bytes, str, str, int, str, tuple[int, int, int, int | None, int | None, int | None], int, int, bool
-]
-"""An event that the log does not have yet: its stream's head, payload, type, family, schema, about, the beginning of
-its row, version, flags, gone. A plain tuple, because one is made for every event."""
 
 
 class Appender:
@@ -53,7 +49,7 @@ class Appender:
 
     def append(
         self,
-        events: Sequence[NewEvent],
+        events: Sequence[NewEvent | Run],
         expected: Mapping[StreamId, int],
         token: str | None,
         lift: bool = False,
@@ -72,7 +68,7 @@ class Appender:
     def _append(
         self,
         connection: Connection,
-        batch: list[NewEvent],
+        batch: list[NewEvent | Run],
         expected: Mapping[StreamId, int],
         token: str | None,
         lift: bool,
@@ -87,17 +83,17 @@ class Appender:
         if lease is not None:
             check_lease(connection, lease)
         words = self._words
-        wanted = [event.stream for event in batch]
+        wanted = streams_of(batch)
         missing = words.find(connection, [*wanted, *expected] if expected else wanted)
         check_expected(words.heads, expected)
         if missing:
             needed = set(wanted)
             words.create(connection, [stream for stream in missing if stream in needed])
         if lift:
-            batch = lifted(batch, words.heads)
-        positions: list[int] = []
-        accepted: list[Accepted] = []
-        self._accept(connection, batch, positions, accepted)
+            batch = list(lifted(one_by_one(batch), words.heads))
+        acceptance = Acceptance(words.heads, self._position, partial(self._backend.find_observations, connection))
+        acceptance.take(batch)
+        positions, accepted = acceptance.positions, acceptance.accepted
         if accepted:
             self._store(connection, accepted)
         late = sum(one[8] >= schema.LATE for one in accepted)
@@ -127,101 +123,43 @@ class Appender:
             self._schedule.opened(self._position, row.trained_at)
         self._batch_id = batch_id
 
-    def _accept(
-        self, connection: Connection, batch: list[NewEvent], positions: list[int], accepted: list[Accepted]
-    ) -> None:
-        """Fills in the position of each event, and those that are not there yet, with their heads and clusters moved
-        on. Both lists are good up to the event at hand when this fails."""
-        heads = self._words.heads
-        seen = self._already(connection, batch)
-        position = self._position
-        for event in batch:
-            stream, name, family, observed_at, payload, number, known, revision, gone, late, about, cause, cycle = event
-            head = heads[stream]
-            gone = bool(gone)
-            if revision is not None:
-                key = (head.id, revision, gone)
-                there = seen.get(key)
-                if there is not None:
-                    positions.append(there)
-                    continue
-                seen[key] = position + 1
-            position += 1
-            positions.append(position)
-            if cause is not None:
-                cause = cause_of(cause, positions)
-            cluster = head.cluster
-            if type(observed_at) is not int:
-                raise InvalidEvent(f"observed_at {observed_at!r} is no number: nothing of the batch was stored")
-            if known not in (0, 1, 2):
-                raise InvalidEvent(f"known is {known!r}, not 0, 1 or 2: nothing of the batch was stored")
-            if late or (cluster.high_water is not None and observed_at < cluster.high_water):
-                flags = known | schema.LATE
-            else:
-                flags = known
-                cluster.high_water = observed_at
-                cluster.position = position
-            head.version += 1
-            if revision is not None and (head.resource_version_max is None or revision > head.resource_version_max):
-                head.resource_version_max = revision
-            if flags < schema.LATE and (gone if revision is None else revision < KEYED):  # is_observation
-                head.position, head.resource_version, head.gone = position, revision, gone
-            accepted.append(
-                (head, payload, name, family, number, about,
-                 (position, head.id, observed_at, revision, cause, cycle), head.version, flags, gone)
-            )  # fmt: skip
-
-    def _already(self, connection: Connection, batch: list[NewEvent]) -> dict[tuple[int, int, bool], int]:
-        """Positions of the batch's observations that the log has. Only those are looked up whose resource version is
-        not above all that their stream has had."""
-        heads = self._words.heads
-        doubtful: dict[tuple[int, int, bool], None] = {}
-        for event in batch:
-            revision = event.resource_version
-            if revision is None:
-                continue
-            head = heads[event.stream]
-            if type(revision) is not int or revision < 0:
-                raise InvalidEvent(f"resource version {revision!r} is no number: nothing of the batch was stored")
-            highest = head.resource_version_max
-            if highest is not None and revision <= highest:
-                doubtful[head.id, revision, bool(event.gone)] = None
-        if not doubtful:
-            return {}
-        return self._backend.find_observations(connection, list(doubtful))
-
     def _store(self, connection: Connection, accepted: list[Accepted]) -> None:
         """Writes the rows of a batch, its dictionary if one was trained, its heads, its marks and its link."""
-        payloads = [checked(one[1]) for one in accepted]
-        shorts = [shorten(one[1], one[0].known, one[6][3]) for one in accepted]
-        first, last = accepted[0][6][0], accepted[-1][6][0]
+        heads, _, _, revisions, _, _, _, _, _, _, sizes, shorts, payloads = zip(*accepted, strict=True)
+        first, last = self._position + 1, self._position + len(accepted)
         self._sampler.see(shorts)
         if last >= self._schedule.due:
             self._train(connection, first, last)
-        stored = self._codec.compress(payloads, shorts)
-        rows, digests = self._rows(connection, accepted, stored)
+
+        def payload(place: int) -> bytes:
+            whole: bytes | None = payloads[place]
+            return lengthen(shorts[place], heads[place].known, revisions[place]) if whole is None else whole
+
+        stored = self._codec.compress(shorts, sizes, payload)
+        columns, digests = self._columns(connection, first, accepted, *zip(*stored, strict=True))
         batch_id = self._batch_id + 1
-        size, stored_size = sum(map(len, payloads)), sum(len(data) for _, data in stored)
+        size, stored_size = sum(sizes), sum(map(len, columns[-1]))
         dictionary_id, appended_at = self._codec.active, self._clock()
         dictionary_hash = GENESIS if dictionary_id is None else self._dictionary_hash
         try:
-            body = canonical(rows, digests)
+            body = canonical_columns(columns, digests)
         except (OverflowError, TypeError) as error:
             raise InvalidEvent(
                 f"a number does not fit into 64 bits ({error}): nothing of the batch was stored"
             ) from error
         link = batch_hash(
-            self._hash, batch_id, first, len(rows), appended_at, size, stored_size, dictionary_id, dictionary_hash, body
-        )
-        self._backend.insert_events(connection, rows)
-        heads = {one[0].id: one[0] for one in accepted}
-        self._backend.put_heads(connection, [head.row() for head in heads.values()])
+            self._hash, batch_id, first, len(accepted), appended_at, size, stored_size, dictionary_id, dictionary_hash,
+            body,
+        )  # fmt: skip
+        self._backend.insert_events(connection, list(zip(*columns, strict=True)))
+        moved = {head.id: head for head in heads}
+        self._backend.put_heads(connection, [head.row() for head in moved.values()])
         self._words.save_marks(connection, batch_id)
         connection.execute(
             insert(schema.batches).values(
                 id=batch_id,
                 first_position=first,
-                events=len(rows),
+                events=len(accepted),
                 appended_at=appended_at,
                 payload_size=size,
                 payload_stored=stored_size,
@@ -233,24 +171,41 @@ class Appender:
         self._backend.appended(connection, self._position)
         self._batch_id, self._hash = batch_id, link
         if dictionary_id is not None:
-            self._schedule.appended(last, len(rows), size, stored_size)
+            self._schedule.appended(last, len(accepted), size, stored_size)
 
-    def _rows(
-        self, connection: Connection, accepted: list[Accepted], stored: list[Stored]
-    ) -> tuple[list[EventRow], list[bytes]]:
-        """Rows for the table, and the digests of the words that they point at."""
-        words, types = self._words, self._words.types
-        subjects = words.subjects(connection, (one[5] for one in accepted))
-        rows: list[EventRow] = []
-        digests: list[bytes] = []
-        for (head, _, name, family, number, about, begin, version, flags, gone), frame in zip(
-            accepted, stored, strict=True
-        ):
-            kind = types.get((name, family, number)) or words.type(connection, name, family, number)
-            about_id, about_digest = subjects[about]
-            rows.append((*begin, about_id, version, kind[0], flags, gone, *frame))
-            digests += head.digest, kind[1], about_digest
-        return rows, digests
+    def _columns(
+        self,
+        connection: Connection,
+        first: int,
+        accepted: list[Accepted],
+        dictionaries: tuple[int | None, ...],
+        frames: tuple[bytes, ...],
+    ) -> tuple[list[Sequence[Any]], list[bytes]]:
+        """The columns of the rows for the table, in the order of EVENT_COLUMNS, and the digests of the words that each
+        row points at: stream, type, about."""
+        heads, kinds, observed, revisions, causes, cycles, about, versions, flags, gone, _, _, _ = zip(
+            *accepted, strict=True
+        )
+        types = {kind: self._words.type(connection, *kind) for kind in dict.fromkeys(kinds)}
+        subjects = self._words.subjects(connection, about)
+        words = zip([head.digest for head in heads], [types[kind][1] for kind in kinds],
+                    [subjects[uid][1] for uid in about], strict=True)  # fmt: skip
+        columns: list[Sequence[Any]] = [
+            range(first, first + len(accepted)),
+            [head.id for head in heads],
+            observed,
+            revisions,
+            causes,
+            cycles,
+            [subjects[uid][0] for uid in about],
+            versions,
+            [types[kind][0] for kind in kinds],
+            flags,
+            gone,
+            dictionaries,
+            frames,
+        ]
+        return columns, list(chain.from_iterable(words))
 
     def _train(self, connection: Connection, first: int, last: int) -> None:
         """Trains a dictionary on what was set aside, and takes it when it is clearly better than the last one."""
@@ -315,35 +270,16 @@ def lifted(batch: list[NewEvent], heads: Mapping[StreamId, Head]) -> list[NewEve
     return lifted_batch
 
 
-def cause_of(cause: object, positions: list[int]) -> int:
-    """The position of an event's cause; `positions` are those of the append so far, its own last. InvalidEvent unless
-    it is before the event."""
-    if type(cause) is not int:
-        raise InvalidEvent(f"causation {cause!r} is no number: nothing of the batch was stored")
-    if cause < 0:
-        if -cause >= len(positions):
-            raise InvalidEvent(
-                f"causation {cause}: an event can only be caused by one before it in the append "
-                f"(it is number {len(positions)}); nothing of the batch was stored"
-            )
-        return positions[-cause - 1]
-    if not 0 < cause < positions[-1]:
-        raise InvalidEvent(
-            f"causation {cause}: an event can only be caused by one before it (it would be at {positions[-1]}); "
-            "nothing of the batch was stored"
-        )
-    return cause
-
-
-def checked(payload: object) -> bytes:
-    """A payload that the log can keep, or InvalidEvent."""
-    if type(payload) is not bytes:
-        raise InvalidEvent(f"a payload is {type(payload).__name__}, not bytes: nothing of the batch was stored")
-    if len(payload) > PAYLOAD_BYTES_MAX:
-        raise InvalidEvent(
-            f"a payload has {len(payload)} bytes, over {PAYLOAD_BYTES_MAX}: nothing of the batch was stored"
-        )
-    return payload
+def streams_of(batch: Sequence[NewEvent | Run]) -> list[StreamId]:
+    """The streams of a batch's events, in the order in which they come up; those of a run once."""
+    found: list[StreamId] = []
+    for one in batch:
+        if type(one) is Run:
+            streams = one.streams
+            found += [streams[number] for number in dict.fromkeys(one.stream)]
+        else:
+            found.append(one.stream)
+    return found
 
 
 def check_expected(heads: Mapping[StreamId, Head], expected: Mapping[StreamId, int]) -> None:

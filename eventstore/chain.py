@@ -51,9 +51,12 @@ def canonical(rows: Sequence[tuple[Any, ...]], digests: Iterable[bytes]) -> list
     """The canonical form of events, in parts. `rows` have the columns of `eventstore.backend.EVENT_COLUMNS`; `digests`
     are those of stream, type and about of each, one after the other. OverflowError when a number does not fit into 64
     bits, TypeError when it is none."""
-    positions, _, observed, revisions, causations, cycles, _, versions, _, flags, gone, dictionaries, payloads = zip(
-        *rows, strict=True
-    )
+    return canonical_columns(tuple(zip(*rows, strict=True)), digests)
+
+
+def canonical_columns(columns: Sequence[Sequence[Any]], digests: Iterable[bytes]) -> list[bytes]:
+    """The same, of the rows' columns."""
+    positions, _, observed, revisions, causations, cycles, _, versions, _, flags, gone, dictionaries, payloads = columns
     parts = [
         numbers(column)
         for column in (positions, observed, revisions, causations, cycles, versions, flags, gone, dictionaries)

@@ -101,24 +101,27 @@ class Codec:
             self.active = dictionary_id
             self._compressor = compressor(payload)
 
-    def compress(self, payloads: Sequence[bytes], shorts: Sequence[bytes | None]) -> list[Stored]:
-        """What is stored of each payload, whose short form stands at the same place in `shorts`, in order."""
+    def compress(
+        self, shorts: Sequence[bytes | None], sizes: Sequence[int], payload: Callable[[int], bytes]
+    ) -> list[Stored]:
+        """What is stored of payloads, in order, of which the short forms and the sizes are given; `payload` gives the
+        one at a place, where the short form will not do."""
         active = self.active
         if active is None or None in shorts:
             plain = self._plain.compress
             with_dictionary = self._compressor.compress
             frames: list[Stored] = []
-            for payload, short in zip(payloads, shorts, strict=True):
+            for place, short in enumerate(shorts):
                 if active is None or short is None:
-                    frames.append((None, plain(payload)))
+                    frames.append((None, plain(payload(place))))
                 else:
                     frames.append((active, with_dictionary(short)))
         else:
             frames = [(active, frame) for frame in self._frames(cast("Sequence[bytes]", shorts))]
-        return [
-            frame if len(frame[1]) < len(payload) else (STORED_AS_IS, payload)
-            for payload, frame in zip(payloads, frames, strict=True)
-        ]
+        for place, (frame, size) in enumerate(zip(frames, sizes, strict=True)):
+            if len(frame[1]) >= size:
+                frames[place] = (STORED_AS_IS, payload(place))
+        return frames
 
     def _frames(self, shorts: Sequence[bytes]) -> list[bytes]:
         """Many at once, on several threads, without Python's lock."""

@@ -17,6 +17,7 @@ from eventstore.leases import Leases
 from eventstore.opening import open_backend
 from eventstore.read import Filter, RawEvent, Reader, Scalars
 from eventstore.retention import prune
+from eventstore.runs import Run
 from eventstore.snapshots import Snapshots
 from eventstore.stats import stats
 from eventstore.types import (
@@ -89,14 +90,14 @@ class EventStore:
 
     def append(
         self,
-        events: Sequence[NewEvent],
+        events: Sequence[NewEvent | Run],
         *,
         expected: Mapping[StreamId, int] | None = None,
         token: str | None = None,
         lift: bool = False,
         lease: Lease | None = None,
     ) -> AppendResult:
-        """Appends a batch: all of it or nothing, durable when this returns.
+        """Appends a batch: all of it or nothing, durable when this returns. A `Run` in it stands for its events.
 
         expected  the version that each of these streams must be at (0: not there yet), or WrongExpectedVersion
         token     a batch appended with the token of an earlier one is not appended again; the earlier result is given

@@ -34,18 +34,18 @@ class Cluster:
 
 
 class Head:
-    """A stream's head as a writer changes it. `resource_version_max` counts late events too: a higher one cannot be
-    in the log yet."""
+    """A stream's head as a writer changes it. `highest` is the highest resource version of all its events, late ones
+    too, or -1: a higher one cannot be in the log yet."""
 
-    __slots__ = ("cluster", "digest", "gone", "id", "known", "position", "pruned_version", "resource_version",
-                 "resource_version_max", "version")  # fmt: skip
+    __slots__ = ("cluster", "digest", "gone", "highest", "id", "known", "position", "pruned_version",
+                 "resource_version", "version")  # fmt: skip
 
     def __init__(self, id_: int, cluster: Cluster, stream: StreamId, stream_digest: bytes) -> None:
         self.id, self.cluster, self.digest = id_, cluster, stream_digest
         self.known = Known(stream.uid.encode(), stream.name.encode())
         self.version = self.position = self.pruned_version = 0
         self.resource_version: int | None = None
-        self.resource_version_max: int | None = None
+        self.highest = -1
         self.gone = False
 
     def row(self) -> HeadRow:
@@ -54,7 +54,7 @@ class Head:
             self.version,
             self.position,
             self.resource_version,
-            self.resource_version_max,
+            self.highest if self.highest >= 0 else None,
             self.gone,
             self.pruned_version,
         )
@@ -235,6 +235,7 @@ class Words:
 def _head(row: Row[*tuple[Any, ...]], cluster: Cluster, stream: StreamId, found: bytes) -> Head:
     head = Head(row.id, cluster, stream, found)
     head.version, head.position, head.pruned_version = row.version, row.position, row.pruned_version
-    head.resource_version, head.resource_version_max = row.resource_version, row.resource_version_max
+    head.resource_version = row.resource_version
+    head.highest = -1 if row.resource_version_max is None else row.resource_version_max
     head.gone = bool(row.gone)
     return head

@@ -25,7 +25,8 @@ PAYLOADS = st.lists(PIECES, max_size=12).map(b"".join)
 
 
 def _stored(writer: Codec, payloads: list[bytes], known: Known = KNOWN, version: int | None = 17) -> list[Stored]:
-    return writer.compress(payloads, [shorten(payload, known, version) for payload in payloads])
+    shorts = [shorten(payload, known, version) for payload in payloads]
+    return writer.compress(shorts, list(map(len, payloads)), payloads.__getitem__)
 
 
 @given(st.lists(PAYLOADS, max_size=5), st.booleans(), WORDS, WORDS, st.sampled_from([None, 0, 17]))
