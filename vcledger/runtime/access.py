@@ -111,7 +111,7 @@ def _cluster_of(path: str | Path | None, context: str | None) -> str:
     return str(found["context"].get("cluster", ""))
 
 
-def in_cluster() -> Access:
+def from_service_account() -> Access:
     """By the service account of the pod that we run in; its token's file is read again each minute."""
 
     def load(configuration: Any) -> None:
@@ -127,8 +127,8 @@ def find_access(path: str | Path | None = None, context: str | None = None) -> A
     """As kubectl does: what is named, else a kubeconfig that is there, else the pod's service account."""
     named = path or context or os.environ.get("KUBECONFIG")
     if not named and os.environ.get("KUBERNETES_SERVICE_HOST") and not (Path.home() / ".kube" / "config").exists():
-        return in_cluster()
+        return from_service_account()
     return from_kubeconfig(path, context)
 
 
-__all__ = ["Access", "NoAccess", "find_access", "from_kubeconfig", "in_cluster"]
+__all__ = ["Access", "NoAccess", "find_access", "from_kubeconfig", "from_service_account"]

@@ -23,7 +23,7 @@ import msgspec
 import urllib3
 from urllib3.response import BaseHTTPResponse
 
-from vcledger.runtime.access import Access, find_access, from_kubeconfig, in_cluster
+from vcledger.runtime.access import Access, find_access, from_kubeconfig, from_service_account
 from vcledger.runtime.port import Answer, WatchLine
 from vcledger.scheduler.requests import Bind, Create, Delete, Patch, Request, Update, path_of
 
@@ -196,13 +196,13 @@ class WirePort:
 
 
 def connect(
-    context: str | None = None, kubeconfig: str | Path | None = None, *, inside: bool | None = None
+    context: str | None = None, kubeconfig: str | Path | None = None, *, in_cluster: bool | None = None
 ) -> WirePort:
-    """The port on the server that a kubeconfig's context names, or, with `inside`, of the cluster that we run in. None:
+    """The port on the server that a kubeconfig's context names, or, with `in_cluster`, of the cluster that we run in. None:
     by a kubeconfig if there is one, else the latter. NoAccess when neither can be used."""
-    if inside is None:
+    if in_cluster is None:
         return WirePort(find_access(kubeconfig, context))
-    return WirePort(in_cluster() if inside else from_kubeconfig(kubeconfig, context))
+    return WirePort(from_service_account() if in_cluster else from_kubeconfig(kubeconfig, context))
 
 
 class WireWatch:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 
-from vcledger.runtime.access import NoAccess, find_access, from_kubeconfig, in_cluster
+from vcledger.runtime.access import NoAccess, find_access, from_kubeconfig, from_service_account
 from vcledger.runtime.port import Answer, LiveStream, WatchLine
 from vcledger.runtime.wire import WirePort, WireWatch, connect
 from vcledger.scheduler.requests import Bind, Create, Delete, Get, Patch, Request, Update
@@ -372,7 +372,7 @@ def test_a_watch_reads_no_further_ahead_than_its_buffer(serve: Any) -> None:
 
 def test_connecting_by_context(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, "http://127.0.0.1:9")
-    for port in (connect("work", path), connect(kubeconfig=path), connect(kubeconfig=path, inside=False)):
+    for port in (connect("work", path), connect(kubeconfig=path), connect(kubeconfig=path, in_cluster=False)):
         assert (port.server, port.cluster_name) == ("http://127.0.0.1:9", "blue")
         port.close()
     with pytest.raises(NoAccess, match="no context is named home; there are work"):
@@ -396,14 +396,14 @@ def test_inside_a_cluster_the_service_account_is_used(tmp_path: Path, monkeypatc
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(NoAccess):
-        in_cluster()
+        from_service_account()
     with pytest.raises(NoAccess):
         find_access()
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    for access in (in_cluster(), find_access()):
+    for access in (from_service_account(), find_access()):
         assert access.host == "https://10.0.0.1:443" and access.cluster == ""
         assert access.headers() == {"Authorization": "bearer of-the-pod"}
     (tmp_path / ".kube").mkdir()
     kubeconfig(tmp_path, "http://127.0.0.1:9").rename(tmp_path / ".kube" / "config")
-    assert connect(inside=True).server == "https://10.0.0.1:443"
+    assert connect(in_cluster=True).server == "https://10.0.0.1:443"
