@@ -56,6 +56,18 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
+@contextmanager
+def copied_database(server: str, template: str) -> Iterator[str]:
+    """URL of a new database that is a copy of another one, which nobody must be using; dropped at the end."""
+    name = f"copy_{os.getpid()}_{next(_numbers)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        try:
+            yield database_url(server, name)
+        finally:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
 def database_url(server: str, name: str) -> str:
     """The server's URL with another database's name."""
     before, _, query = server.partition("?")

@@ -5,11 +5,14 @@ Owns the shapes. Must not know the cache. Called by the tests of the cache's law
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, NamedTuple
 
 import msgspec
 from hypothesis import strategies as st
 
+from eventstore.types import NewEvent
+from vcledger import codec
 from volcano.events.base import DomainEvent, Recorded
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
 from volcano.objects.kinds import BY_NAME
@@ -108,11 +111,41 @@ STEPS = st.lists(st.tuples(OBJECTS, st.integers(0, 3), st.integers(0, 9)), max_s
 """(object, 0 to delete it instead if it is there, 0 to give it a new UID)."""
 
 
+class Change(NamedTuple):
+    """What a watch shows of an object. `number` is the step's: two changes of one step share it."""
+
+    number: int
+    kind: str
+    word: str
+    object: dict[str, Any]
+
+
 def history(steps: list[Any]) -> tuple[list[Recorded], dict[tuple[str, str], Any]]:
-    """The events that these steps make, and the objects that are live at the end. A pod keeps its UID, its request, its
-    claims and its node until it is deleted, and a finished one stays finished: the API server allows nothing else."""
+    """The events that these steps make, and the objects that are live at the end."""
+    shown, live = changes(steps)
+    return [_event(*change) for change in shown], {key: _decode(key[0], obj) for key, obj in live.items()}
+
+
+def appends(steps: list[Any], cluster: str = "c") -> list[NewEvent]:
+    """The same events as a source hands them to the log."""
+    return [
+        codec.observation_of(
+            cluster=cluster,
+            kind=kind,
+            change=word,
+            payload=json.dumps(obj, separators=(",", ":")).encode(),
+            observed_at=number * 1_000,
+        )
+        for number, kind, word, obj in changes(steps)[0]
+    ]
+
+
+def changes(steps: list[Any]) -> tuple[list[Change], dict[tuple[str, str], dict[str, Any]]]:
+    """What a watch shows of these steps, and the objects that are live at the end. A pod keeps its UID, its request,
+    its claims and its node until it is deleted, and a finished one stays finished: the API server allows nothing
+    else."""
     live: dict[tuple[str, str], dict[str, Any]] = {}
-    events: list[Recorded] = []
+    events: list[Change] = []
     uids = 0
     for number, ((kind, obj), fate, fresh) in enumerate(steps, 1):
         meta = obj["metadata"]
@@ -120,11 +153,11 @@ def history(steps: list[Any]) -> tuple[list[Recorded], dict[tuple[str, str], Any
         known = live.get(key)
         if fate == 0 and known is not None:
             del live[key]
-            events.append(_event(number, kind, known, ObjectDeleted))
+            events.append(Change(number, kind, "DELETED", known))
             continue
         if known is not None and fresh == 0:
             del live[key]
-            events.append(_event(number, kind, known, ObjectDeleted))
+            events.append(Change(number, kind, "DELETED", known))
             known = None
         if known is None:
             uids += 1
@@ -133,8 +166,8 @@ def history(steps: list[Any]) -> tuple[list[Recorded], dict[tuple[str, str], Any
         if kind == "Pod" and known is not None:
             obj = _lawful(known, obj)
         live[key] = obj
-        events.append(_event(number, kind, obj, ObjectModified if known else ObjectAdded))
-    return events, {key: _decode(key[0], obj) for key, obj in live.items()}
+        events.append(Change(number, kind, "MODIFIED" if known else "ADDED", obj))
+    return events, live
 
 
 def _lawful(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -151,8 +184,11 @@ def _decode(kind: str, obj: dict[str, Any]) -> Any:
     return msgspec.convert(obj, BY_NAME[kind].struct)
 
 
-def _event(number: int, kind: str, obj: dict[str, Any], change: type[DomainEvent]) -> Recorded:
+_EVENTS: dict[str, type[DomainEvent]] = {"ADDED": ObjectAdded, "MODIFIED": ObjectModified, "DELETED": ObjectDeleted}
+
+
+def _event(number: int, kind: str, word: str, obj: dict[str, Any]) -> Recorded:
     meta = obj["metadata"]
-    event = change(object=_decode(kind, obj))  # type: ignore[call-arg]
+    event = _EVENTS[word](object=_decode(kind, obj))  # type: ignore[call-arg]
     where = (number, "c", kind, meta.get("namespace", ""), meta["name"], meta["uid"])
     return Recorded(*where, number * 1_000, 0, False, number, None, None, event)
