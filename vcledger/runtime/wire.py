@@ -198,8 +198,8 @@ class WirePort:
 def connect(
     context: str | None = None, kubeconfig: str | Path | None = None, *, in_cluster: bool | None = None
 ) -> WirePort:
-    """The port on the server that a kubeconfig's context names, or, with `in_cluster`, of the cluster that we run in. None:
-    by a kubeconfig if there is one, else the latter. NoAccess when neither can be used."""
+    """The port on the server that a kubeconfig's context names, or, with `in_cluster`, of the cluster that we run in.
+    None: by a kubeconfig if there is one, else the latter. NoAccess when neither can be used."""
     if in_cluster is None:
         return WirePort(find_access(kubeconfig, context))
     return WirePort(from_service_account() if in_cluster else from_kubeconfig(kubeconfig, context))
