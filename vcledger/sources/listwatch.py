@@ -41,6 +41,10 @@ DELAY_ABSENT = 60_000_000
 
 ABSENT = frozenset({403, 404})
 
+PASSING = frozenset({0, 401, 403, 429, 502, 503, 504})
+"""Codes that say nothing against the version that was asked for: the server is away, busy, or doesn't know us. However
+often they come, the watch is tried again from where it was."""
+
 SHORT_WATCH = 1_000_000
 """Microseconds: a watch that ends sooner and without a line counts as an empty one."""
 
@@ -407,7 +411,8 @@ class ListWatch:
             return Said.EXPIRED, refused
         if self.version in NO_VERSIONS:
             return Said.LOST, refused
-        return (Said.FAILED if self._failed + 1 < FAILED_MAX else Said.FAILED_OFTEN), refused
+        often = refused.code not in PASSING and self._failed + 1 >= FAILED_MAX
+        return (Said.FAILED_OFTEN if often else Said.FAILED), refused
 
     # --- what follows ---------------------------------------------------------------------------------------------
 
@@ -419,7 +424,7 @@ class ListWatch:
         if isinstance(heard, Line):
             return self._line(said, heard, told, now)
         if said is Said.OPENED:
-            # No sign of life yet: a server opens a watch from a version that it has lost, and says so in its first line.
+            # No sign of life: a server also opens a watch from a version it has lost; its first line says so.
             self._opened_at, self._lines = now, 0
             return [Tell(WatchStarted(resource=self.resource, resource_version=self.version))]
         if isinstance(heard, Start | Resume) and heard.since is not None:
@@ -474,7 +479,10 @@ class ListWatch:
         self._broke(f"{refused.code or 'error'}: {refused.message}")
         if said is Said.EXPIRED:
             return [Tell(WatchExpired(resource=self.resource, resource_version=self.version, message=refused.message))]
-        self._failed = 0 if said is Said.FAILED_OFTEN else self._failed + 1
+        if said is Said.FAILED_OFTEN:
+            self._failed = 0
+        elif refused.code not in PASSING:
+            self._failed += 1
         return [self._failed_with(refused.code, refused.message)]
 
     def _broke(self, reason: str) -> None:

@@ -281,7 +281,7 @@ def test_a_version_that_only_fails_is_given_up() -> None:
         machine.take(Answered(500, status(500)), 0)
         assert machine.state is State.WATCH_LATER
     machine.take(Due(), 0)
-    step = machine.take(Answered(None), 0)
+    step = machine.take(Answered(500, status(500)), 0)
     assert isinstance(events(step)[0], WatchFailed)
     assert machine.state is State.LIST_LATER
     assert machine.take(Due(), 0).ask == AskList(500)
@@ -410,3 +410,13 @@ def test_a_broken_stream_is_a_failed_watch_with_its_reason() -> None:
     step = machine.take(Answered(None, b"nothing was heard for 150 s"), 10)
     assert events(step) == [WatchFailed(resource="pods", code=0, message="nothing was heard for 150 s")]
     assert machine.state is State.WATCH_LATER
+
+
+@pytest.mark.parametrize("code", [None, 401, 429, 503])
+def test_a_server_that_is_away_for_long_does_not_cost_the_version(code: int | None) -> None:
+    machine = watching(pod("a", "90"))
+    machine.take(Closed(), 10 * SECOND)
+    for i in range(20):
+        machine.take(Answered(code, status(code or 0)), i * SECOND)
+        assert machine.state is State.WATCH_LATER
+        assert machine.take(Due(), 100 * SECOND).ask == AskWatch("100")
