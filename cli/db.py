@@ -1,4 +1,4 @@
-"""`vcledger db upgrade|prune`: migrations and retention.
+"""`vcledger db upgrade|grant|prune`: migrations, a role that only reads, retention.
 
 Called by `cli.main`.
 """
@@ -12,7 +12,7 @@ import typer
 from cli import complete, render
 from cli.common import DbOption, fail, opened
 
-group = typer.Typer(help="Look after the ledger itself: migrations and retention.", no_args_is_help=False)
+group = typer.Typer(help="Look after the ledger itself: migrations, readers, retention.", no_args_is_help=False)
 
 
 def register(app: typer.Typer) -> None:
@@ -25,6 +25,17 @@ def upgrade(db: DbOption = None) -> None:
     """Brings a ledger that an older version made up to this version's schema. Its events stay as they are."""
     with opened(db, read_only=False, upgrade=True) as ledger:
         typer.echo(f"up to date: {ledger.store.head()} events")
+
+
+@group.command()
+def grant(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="A role of the database that is there already")],
+    db: DbOption = None,
+) -> None:
+    """Lets a role of a PostgreSQL database read the ledger, and nothing more: get, why, log and SQL work with it."""
+    with opened(db, read_only=False) as ledger:
+        ledger.store.grant_reading(role)
+    typer.echo(f"{role} can read the ledger")
 
 
 @group.command()

@@ -99,6 +99,10 @@ class Backend(Protocol):
         """Gives the room of rows that were dropped at or below the position back to the disk."""
         ...
 
+    def grant_reading(self, role: str) -> None:
+        """Lets a role of the database read the ledger, and nothing more. RolesUnknown where there are no roles."""
+        ...
+
     def size(self) -> int:
         """Bytes on disk, indexes and all."""
         ...

@@ -28,6 +28,7 @@ from eventstore.types import (
     LedgerUnreachable,
     LedgerUnwritable,
     PlaceMissing,
+    RoleUnknown,
 )
 
 LOCK = 0x76636C67
@@ -41,6 +42,12 @@ PARTITION_EVENTS = 1_000_000
 EVENT_TYPES = ("int8", "int8", "int8", "int8", "int8", "int8", "int8", "int4", "int2", "int2", "bool", "int4", "bytea")
 TABLES = ("clusters", "kinds", "types", "subjects", "streams", "stream_heads", "batches", "batch_marks", "tokens",
           "dictionaries", "snapshots", "prunes", "leases")  # fmt: skip
+
+READING = (
+    "GRANT USAGE ON SCHEMA {schema} TO {role}",
+    "GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}",
+    "ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO {role}",
+)
 
 _PUT_HEADS = """
 INSERT INTO stream_heads (stream_id, version, position, resource_version, resource_version_max, gone, pruned_version)
@@ -187,6 +194,23 @@ class PostgresBackend:
                 if first <= cut < last:
                     connection.execute(text(f"VACUUM FULL {name}"))
             connection.execute(text("VACUUM streams, stream_heads, snapshots"))
+
+    def grant_reading(self, role: str) -> None:
+        """SELECT on what there is, and on what later revisions add. Partitions need no grant of their own: rights on
+        `events` are those that count (PostgreSQL manual, 5.12, table partitioning, and GRANT)."""
+        if self._read_only:
+            raise LedgerUnwritable(f"{self.where} is open for reading only: open it without read_only to grant")
+        who = sql.Identifier(role)
+        with self.engine.connect() as connection, connection.begin():
+            schema = sql.Identifier(str(connection.execute(text("SELECT current_schema()")).scalar_one()))
+            if connection.execute(text("SELECT FROM pg_roles WHERE rolname = :role"), {"role": role}).first() is None:
+                raise RoleUnknown(f"there is no role {role} on {self.where}: make it first (CREATE ROLE ... LOGIN)")
+            # Without the right to grant, PostgreSQL only warns.
+            may = text("SELECT has_table_privilege('events', 'SELECT WITH GRANT OPTION')")
+            if not connection.execute(may).scalar_one():
+                raise LedgerUnwritable(f"only the owner of {self.where} may let others read it")
+            for statement in READING:
+                raw(connection).execute(sql.SQL(statement).format(schema=schema, role=who))
 
     def size(self) -> int:
         with self.reading() as connection:

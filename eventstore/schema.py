@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Boolean, Column, Integer, LargeBinary, MetaData, SmallInteger, Table, Text
 
-REVISIONS: tuple[str, ...] = ("0001", "0002")
+REVISIONS: tuple[str, ...] = ("0001", "0002", "0003")
 """Every revision that has landed, oldest first. The last is the one that this version writes."""
 
 REVISION = REVISIONS[-1]
 
-READABLE: frozenset[str] = frozenset({"0001", "0002"})
+READABLE: frozenset[str] = frozenset({"0001", "0002", "0003"})
 """Revisions that can be read as they are, by one who never writes: what later ones added is for writers only."""
 
 APPLICATION_ID = 0x76636C67

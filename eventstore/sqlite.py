@@ -31,6 +31,7 @@ from eventstore.types import (
     LedgerMissing,
     LedgerUnwritable,
     NotALedger,
+    RoleUnknown,
 )
 
 _INSERT_EVENTS = f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) VALUES "  # noqa: S608
@@ -154,6 +155,9 @@ class SQLiteBackend:
             assert raw is not None
             raw.execute("VACUUM")
             raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def grant_reading(self, role: str) -> None:
+        raise RoleUnknown(f"{self.where} is a file, which has no roles: its rights are those of the file")
 
     def size(self) -> int:
         return sum(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 
 from eventstore.append import Appender
-from eventstore.backend import Backend
+from eventstore.backend import Backend, translated
 from eventstore.follow import follow
 from eventstore.leases import Leases
 from eventstore.opening import open_backend
@@ -265,6 +265,13 @@ class EventStore:
             projections=projections,
             reclaim=reclaim,
         )
+
+    def grant_reading(self, role: str) -> None:
+        """Lets a role of the database (PostgreSQL) read this ledger and follow it, and nothing more, what later
+        revisions of the schema add included. RoleUnknown when it is not there; LedgerUnwritable without the right to
+        grant."""
+        with translated(self.backend):
+            self.backend.grant_reading(role)
 
     def stats(self) -> StoreStats:
         """Counts and sizes."""

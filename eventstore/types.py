@@ -211,6 +211,10 @@ class LedgerUnreachable(EventStoreError):
     send the batch again with its token."""
 
 
+class RoleUnknown(EventStoreError):
+    """A role of the database that is not there, or a database that has none. Nothing was granted."""
+
+
 class SnapshotInfo(NamedTuple):
     """A snapshot without its payload. Sizes in bytes: as given, and as stored."""
 

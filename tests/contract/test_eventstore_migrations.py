@@ -30,8 +30,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "9000"
+down_revision = "{last}"
 
 
 def upgrade():
@@ -45,11 +45,11 @@ def with_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str = "pass
     """Makes it look as if this version had one revision more."""
     folder = tmp_path / "migrations 100%"
     shutil.copytree(opening.MIGRATIONS, folder, dirs_exist_ok=True)
-    (folder / "versions" / "0003_next.py").write_text(NEXT.format(more=more))
+    (folder / "versions" / "9000_next.py").write_text(NEXT.format(more=more, last=schema.REVISION))
     monkeypatch.setattr(opening, "MIGRATIONS", folder)
-    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "0003"))
-    monkeypatch.setattr(schema, "REVISION", "0003")
-    monkeypatch.setattr(schema, "READABLE", frozenset({"0003"}))
+    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "9000"))
+    monkeypatch.setattr(schema, "REVISION", "9000")
+    monkeypatch.setattr(schema, "READABLE", frozenset({"9000"}))
 
 
 def test_the_list_of_revisions_is_the_folder() -> None:
