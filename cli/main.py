@@ -21,6 +21,7 @@ from cli.complete import PROTOCOL
 
 COMMANDS = (
     "import_",
+    "record",
     "get",
     "state",
     "why",

@@ -29,6 +29,7 @@ from vcledger.record.scope import Scope
 from vcledger.record.telling import Telling
 from vcledger.record.worker import IDLE_SECONDS, Worker
 from vcledger.record.writer import Writer
+from vcledger.roles import this_process
 from vcledger.runtime.clock import Clock, SystemClock
 from vcledger.runtime.port import ApiPort
 from vcledger.sources.listwatch import DELAY_ABSENT
@@ -49,7 +50,7 @@ class Options(msgspec.Struct, frozen=True):
     """scopes: what to record. seed: of the jitter. page: items of a list's page. idle_seconds: of silence, after which
     a watch is taken for hung. absent_seconds: before a kind is looked for again that is not installed. storage: what to
     keep of objects. snapshots: make those of the cache that fall due. retain_seconds, bytes_max: drop what is older,
-    or too much. backlog_bytes: what may wait to be stored."""
+    or too much. backlog_bytes: what may wait to be stored. take_over: take the role from a recorder that has it."""
 
     scopes: list[Scope]
     seed: int = 0
@@ -61,6 +62,7 @@ class Options(msgspec.Struct, frozen=True):
     retain_seconds: int | None = None
     bytes_max: int | None = None
     backlog_bytes: int = BYTES_MAX
+    take_over: bool = False
     server: str = ""
     version: str = ""
 
@@ -159,7 +161,7 @@ class Recorder:
         """Records until it is stopped. AlreadyRecorded when another recorder of the cluster writes into the ledger; the
         log's own errors when the ledger cannot be opened."""
         with Ledger.open(self.db, create=True) as ledger:
-            lease = upkeep.taken(ledger.store, self.cluster, self._stop, self.told)
+            lease = upkeep.taken(ledger.store, self.cluster, self._stop, self.told, self.options.take_over)
             try:
                 return self._run(ledger, lease)
             finally:
@@ -245,7 +247,7 @@ class Recorder:
     def _started(self, ledger: Ledger, lease: Lease) -> Origin:
         """The event that the run began, to which all that it says of kinds goes back."""
         now, options = self.now(), self.options
-        run = f"{hash_key(str(options.seed), str(now), upkeep.owner_name()):x}"
+        run = f"{hash_key(str(options.seed), str(now), this_process()):x}"
         scoped = [resume.Scoped(*scope) for scope in options.scopes]
         about = resume.Run(run, options.seed, options.server, options.version, scoped)
         marker = Marker(name=resume.STARTED, detail=json_text(about))

@@ -21,9 +21,9 @@ from vcledger.at import format_time
 from vcledger.errors import BadTime, VcledgerError
 from vcledger.ledger import Ledger, cache_projection
 from vcledger.record.meters import Meters
+from vcledger.roles import RECORDER, this_process
 from vcledger.snapshotter import Snapshotter
 
-ROLE = "recorder"
 LEASE_SECONDS, RENEW_SECONDS = 20.0, 5.0
 
 ROUND_SECONDS = 5.0
@@ -42,14 +42,9 @@ KEPT_MIN = 1_000
 # --- the lease ----------------------------------------------------------------------------------------------------
 
 
-def owner_name() -> str:
-    """This process, for people and for the next one on this machine: HOST/PID."""
-    return f"{socket.gethostname()}/{os.getpid()}"
-
-
 def is_dead(owner: str) -> bool:
     """Whether the owner is a process of this machine that is not there any more, or was one with our own number."""
-    host, _, pid = owner.rpartition("/")
+    host, _, pid = owner.rpartition(":")
     if host != socket.gethostname() or not pid.isdigit():
         return False
     if int(pid) == os.getpid():
@@ -63,19 +58,22 @@ def is_dead(owner: str) -> bool:
     return False
 
 
-def taken(store: EventStore, cluster: str, stop: threading.Event, waiting: Callable[[str], None]) -> Lease:
+def taken(
+    store: EventStore, cluster: str, stop: threading.Event, waiting: Callable[[str], None], take_over: bool = False
+) -> Lease:
     """The role of the cluster's recorder. One whose holder has died is taken over: at once when it was a process of
-    this machine, else when its time has ended. LeaseHeld when the holder renews it, so it lives."""
+    this machine, else when its time has ended. AlreadyRecorded when the holder renews it, so it lives, unless
+    `take_over` says to take it all the same: the former holder can then store nothing more."""
     seen: Lease | None = None
     while True:
         try:
-            return store.acquire(cluster, ROLE, owner_name(), seconds=LEASE_SECONDS)
+            return store.acquire(cluster, RECORDER, this_process(), seconds=LEASE_SECONDS, take_over=take_over)
         except LeaseHeld as held:
-            found = next((one for one in store.leases(cluster) if one.role == ROLE), None)
+            found = next((one for one in store.leases(cluster) if one.role == RECORDER), None)
             if found is None:
                 continue
             if is_dead(found.owner):
-                return store.acquire(cluster, ROLE, owner_name(), seconds=LEASE_SECONDS, take_over=True)
+                return store.acquire(cluster, RECORDER, this_process(), seconds=LEASE_SECONDS, take_over=True)
             alive = seen is not None and (found.term, found.renewed_at) != (seen.term, seen.renewed_at)
             if alive or stop.is_set():
                 raise AlreadyRecorded(f"{held}: one recorder of a cluster at a time on a ledger") from held

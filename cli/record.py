@@ -1,0 +1,264 @@
+"""`vcledger record`: a real API server into the ledger, as it happens.
+
+Owns the options, the status line and the end by signals. Must not know how anything is recorded: `vcledger.record`
+does. Called by `cli.main`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli import render
+from cli.common import CHECK_FAILED, INTERRUPTED, DbOption, fail
+
+if TYPE_CHECKING:
+    from vcledger.record.recorder import Outcome, Recorder, Standing
+    from vcledger.runtime.wire import WirePort
+
+REFRESH_SECONDS = 0.5
+PROBLEMS_SHOWN = 2
+WATCH_BUFFER_BYTES = 4 << 20
+
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("record")(record)
+
+
+def record(
+    db: DbOption = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="The kubeconfig's context. Default: its current one")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in the cluster"),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", help="What the ledger calls it. Default: as the kubeconfig does"),
+    ] = None,
+    kinds: Annotated[
+        list[str] | None,
+        typer.Option("-k", "--kind", metavar="KIND", help="Record only these kinds: pods,nodes,... Default: all"),
+    ] = None,
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option("-n", "--namespace", metavar="NS", help="Only these namespaces, and what is in none"),
+    ] = None,
+    selectors: Annotated[
+        list[str] | None,
+        typer.Option("-l", "--selector", metavar="KIND:LABELS", help="Of a kind only what has these labels"),
+    ] = None,
+    retain: Annotated[
+        str | None, typer.Option("--retain", metavar="AGE", help="Drop what is older, such as 14d or 36h")
+    ] = None,
+    max_size: Annotated[
+        str | None, typer.Option("--max-size", metavar="SIZE", help="Drop the oldest beyond it, such as 10GiB")
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there"),
+    ] = None,
+    lasting: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End after so long, such as 30s or 8h")
+    ] = None,
+    idle: Annotated[
+        str, typer.Option("--idle", metavar="TIME", help="Silence after which a watch is taken for hung")
+    ] = "150s",
+    absent: Annotated[
+        str, typer.Option("--absent", metavar="TIME", help="How often a kind is looked for that is not installed")
+    ] = "60s",
+    page: Annotated[int, typer.Option("--page", min=1, max=10_000, help="Objects in a page of a list")] = 500,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of the jitter of waits. Default: drawn, and logged")
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take the place of a recorder that still has it")
+    ] = False,
+    keep_managed_fields: Annotated[
+        bool, typer.Option("--keep-managed-fields", help="Keep metadata.managedFields")
+    ] = False,
+    keep_env: Annotated[bool, typer.Option("--keep-env", help="Keep the values of environment variables")] = False,
+    keep_last_applied: Annotated[
+        bool, typer.Option("--keep-last-applied", help="Keep kubectl's last-applied annotation")
+    ] = False,
+    no_snapshots: Annotated[
+        bool, typer.Option("--no-snapshots", help="Make no snapshots; reads of the past then fold from the start")
+    ] = False,
+) -> None:
+    """Record a cluster: list and watch of every kind that the ledger knows, until it is told to end.
+
+    It only reads (get, list, watch), and never secrets. What it has seen is durable before it goes on; run again, it
+    goes on where it was. Gaps, failures and versions that expired are events of the log too. SIGTERM and Ctrl-C end it
+    when what was seen is stored.
+    """
+    from vcledger.record.recorder import Options, Recorder
+    from vcledger.record.scope import scopes
+    from vcledger.sources.redact import StorageOptions
+
+    wanted = scopes(words(kinds), words(namespaces), selectors or [])
+    port = connected(context, kubeconfig)
+    options = Options(
+        wanted,
+        seed=random.SystemRandom().randrange(1 << 32) if seed is None else seed,
+        page=page,
+        idle_seconds=seconds_of("--idle", idle),
+        absent_seconds=seconds_of("--absent", absent),
+        storage=StorageOptions(
+            keep_managed_fields=keep_managed_fields, keep_env=keep_env, keep_last_applied=keep_last_applied
+        ),
+        snapshots=not no_snapshots,
+        retain_seconds=None if retain is None else int(seconds_of("--retain", retain)),
+        bytes_max=None if max_size is None else bytes_of("--max-size", max_size),
+        take_over=take_over,
+        server=port.server,
+        version=version("vcledger"),
+    )
+    end = None if lasting is None else seconds_of("--for", lasting)
+    name = cluster or port.cluster_name or "default"
+    with shown() as (say, show):
+        recorder = Recorder(db, name, port, options, told=say)
+        say(f"recording {port.server} as cluster {name}: {render.plural(len(wanted), 'list')} (seed {options.seed})")
+        outcome, caught = run(recorder, listen, end, say, show)
+    port.close()
+    say_how_it_ended(outcome, caught)
+
+
+def connected(context: str | None, kubeconfig: Path | None) -> WirePort:
+    """The way to the API server."""
+    from vcledger.runtime.access import find_access
+    from vcledger.runtime.wire import WirePort
+
+    return WirePort(find_access(kubeconfig, context), buffer_bytes=WATCH_BUFFER_BYTES)
+
+
+def run(
+    recorder: Recorder,
+    listen: str | None,
+    end: float | None,
+    say: Callable[[str], None],
+    show: Callable[[Standing], None],
+) -> tuple[Outcome, int]:
+    """The run, its page and its status line beside it. Returns how it ended, and the signal that ended it, or 0."""
+    caught: list[int] = []
+
+    def on_signal(number: int, frame: object) -> None:
+        if caught and number == signal.SIGINT:
+            raise KeyboardInterrupt  # the second Ctrl-C: at once, whatever is not stored yet
+        caught.append(number)
+        recorder.stop(signal.Signals(number).name)
+
+    with ExitStack() as stack:
+        if listen is not None:
+            from vcledger.record.page import Page
+
+            served = Page(recorder, listen)
+            stack.callback(served.close)
+            say(f"listening on port {served.port}: /metrics, /healthz, /readyz")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            stack.callback(signal.signal, number, signal.signal(number, on_signal))
+        threading.Thread(target=watch_over, args=(recorder, end, show), daemon=True).start()
+        return recorder.run(), (caught or [0])[0]
+
+
+def watch_over(recorder: Recorder, end: float | None, show: Callable[[Standing], None]) -> None:
+    """Shows how it stands, and ends it when its time is over. A thread's life."""
+    import time
+
+    began = time.monotonic()
+    while not recorder.wait(REFRESH_SECONDS if end is None else min(REFRESH_SECONDS, max(0.01, end))):
+        show(recorder.standing())
+        if end is not None and time.monotonic() - began >= end:
+            recorder.stop("its time was over")
+
+
+def say_how_it_ended(outcome: Outcome, caught: int) -> None:
+    """The last line, and the exit code: 0 ended by SIGTERM or --for, 1 when something was lost or went wrong, 130 by
+    Ctrl-C."""
+    if outcome.problem or outcome.lost:
+        lost = f"; {render.plural(outcome.lost, 'event')} seen and not stored" if outcome.lost else ""
+        fail(f"the recording ended: {outcome.problem or 'the ledger refused to the end'}{lost}", CHECK_FAILED)
+    typer.echo(f"ended: {render.plural(outcome.stored, 'event')} stored, up to position {outcome.position}")
+    if caught == signal.SIGINT:
+        raise typer.Exit(INTERRUPTED)
+
+
+# --- what is shown ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def shown() -> Iterator[tuple[Callable[[str], None], Callable[[Standing], None]]]:
+    """How to say a line, and how to show the standing: on a terminal a status line below the others, else lines only,
+    which are all flushed at once."""
+    if not sys.stdout.isatty():
+        yield typer.echo, (lambda standing: None)
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    with Live(Text(""), console=console, refresh_per_second=4, transient=True) as live:
+
+        def say(line: str) -> None:
+            console.print(Text(line), soft_wrap=True)
+
+        yield say, (lambda standing: live.update(Text(status(standing), overflow="ellipsis", no_wrap=True)))
+
+
+def status(standing: Standing) -> str:
+    """`3 of 14 watched | 1,204 events, 12/s, position 1,310 | 2.1 MB | 0 waiting`, and what is wrong."""
+    parts = [
+        f"{standing.watching} of {standing.scopes} watched",
+        f"{standing.stored:,} events, {standing.rate:.0f}/s, position {standing.position:,}",
+        render.size(standing.ledger_bytes),
+        f"{standing.waiting:,} waiting",
+    ]
+    if standing.problem:
+        parts.append(f"the ledger refuses: {standing.problem}")
+    parts += [f"{title}: {problem}" for title, problem in list(standing.problems.items())[:PROBLEMS_SHOWN]]
+    return " | ".join(" ".join(part.split()) for part in parts)
+
+
+# --- what people write --------------------------------------------------------------------------------------------
+
+
+def words(given: list[str] | None) -> list[str]:
+    """Options that may be repeated and may name several by commas."""
+    return [word for text in given or () for word in text.split(",") if word]
+
+
+def seconds_of(option: str, text: str) -> float:
+    """Seconds of `90s`, `15m`, `36h`, `14d`, `2w`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip())
+    if found is None or not float(found[1]):
+        fail(f"{option} {text}: give a number with s, m, h, d or w, such as 36h or 14d")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def bytes_of(option: str, text: str) -> int:
+    """Bytes of `10GiB`, `500MB`, `10Gi`, `1000000`."""
+    from volcano.objects.quantity import QuantityInvalid, value
+
+    bare: Any = text.strip().removesuffix("B")
+    try:
+        size = value(bare)
+    except QuantityInvalid:
+        size = 0
+    if size <= 0:
+        fail(f"{option} {text}: give a size, such as 10GiB or 500MB")
+    return size
