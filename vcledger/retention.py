@@ -32,8 +32,25 @@ def prune(
             state = ledger.folder.at(projection, name, cut)
             whole = projection.dump(state)
             store.save_snapshot(Snapshot(projection.name, projection.version, name, cut, None, whole))
+        keep_flows(ledger, name, cut)
     covered = [(projection.name, projection.version) for projection in projections]
     return store.prune(before_position=cut + 1, projections=covered, reclaim=reclaim)
+
+
+def keep_flows(ledger: Ledger, cluster: str, cut: int) -> None:
+    """A snapshot at the cut of each scheduler's state that the cluster has snapshots of, as it goes on from there."""
+    store = ledger.store
+    flows = {info.projection: None for info in store.snapshots(cluster=cluster) if info.projection.startswith("flow")}
+    if not flows:
+        return
+    from vcledger.scheduler.snapshot import VERSION, projection_of
+
+    for name in flows:
+        chain = store.load_snapshots(name, VERSION, cluster, store.head())
+        if chain:
+            projection = projection_of(chain[-1].payload)
+            whole = projection.dump(ledger.folder.at(projection, cluster, cut))
+            store.save_snapshot(Snapshot(name, VERSION, cluster, cut, None, whole))
 
 
 def cut_wanted(ledger: Ledger, before: str | int, named: str | None = None) -> int:

@@ -65,7 +65,7 @@ def verify(
     checks: list[SnapshotCheck] = []
     passed_over = void = 0
     for (name, version, cluster), infos in sorted(groups.items()):
-        projection = find(name, version)
+        projection = find(name, version) or _flow(ledger, name, version, cluster)
         if projection is None:
             void += len(infos)
             continue
@@ -73,6 +73,21 @@ def verify(
         passed_over += len(infos) - len(chosen)
         checks += _against_rebuild(ledger, projection, cluster, chosen, progress)
     return Verification(log, checks, passed_over, void)
+
+
+def _flow(ledger: Ledger, name: str, version: int, cluster: str) -> Projection[Any] | None:
+    """The projection of a scheduler's state, whose options are in its snapshots; None for any other name."""
+    if not name.startswith("flow"):
+        return None
+    from vcledger.scheduler.snapshot import VERSION, FlowProjection, projection_of
+
+    if version != VERSION:
+        return None
+    try:
+        chain = ledger.store.load_snapshots(name, version, cluster, ledger.store.head())
+        return projection_of(chain[-1].payload) if chain else FlowProjection()
+    except ValueError:
+        return FlowProjection()
 
 
 def _worth_checking(infos: Sequence[SnapshotInfo]) -> list[SnapshotInfo]:

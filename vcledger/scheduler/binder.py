@@ -311,8 +311,15 @@ def settle_seen(hand: Hand, task: FlowTask, cause: int) -> None:
 
 
 def orphan(hand: Hand, position: int, intent: Intent) -> None:
-    """After a restart: the outcome of a bind whose pod has left the flow will not be told any more."""
-    event = BindFailed(
-        node="", code=0, message="the process ended before an answer came, and the pod is gone", intent=position
-    )
-    hand.add(pod_subject(_ref(intent, "")), event, cause=position)
+    """After a restart: the outcome of a bind whose task has left the flow will not be told any more. Of a pod that is
+    there all the same (a list had missed it) it is read."""
+    pod = hand.flow.cache.pods.get(intent.key)
+    there = pod is not None and pod.uid == intent.uid
+    why = "its task had left" if there else "the pod is gone"
+    message = f"the process ended before an answer came, and {why}"
+    event = BindFailed(node="", code=0, message=message, answer_lost=there, intent=position)
+    subject = pod_subject(_ref(intent, ""))
+    cause = hand.add(subject, event, cause=position)
+    if pod is not None and there and resync_key(pod.namespace, pod.name, pod.uid) not in hand.flow.resync:
+        queued = ResyncQueued(job=pod.job, attempt=1, delay_seconds=0.0, reason="BindFailed", node="")
+        hand.add(subject, queued, cause=cause)

@@ -205,7 +205,7 @@ _DECIDERS: dict[type[Input], Callable[[Hand, Any], None]] = {
     AllocateJob: lambda hand, given: allocate.one_job(hand, given.job),
     CleanupFire: lambda hand, given: housekeeping.clean_up(hand, given.key),
     SetBindErrorHandler: lambda hand, given: resyncer.set_handler(hand, given.pod, given.handler),
-    Restarted: lambda hand, given: housekeeping.restart(hand),
+    Restarted: lambda hand, given: housekeeping.restart(hand, given.snapshot),
 }
 
 

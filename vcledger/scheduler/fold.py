@@ -20,6 +20,8 @@ from volcano.objects.core import Pod
 from volcano.objects.scheduling import PodGroup
 
 Change = ObjectAdded | ObjectModified | ObjectDeleted
+SENT_BACK = frozenset({"PersistentVolume", "PersistentVolumeClaim"})
+"""Kinds whose objects are kept whole, as they are sent back when they are updated."""
 _OVER = ("Succeeded", "Failed")
 
 
@@ -30,6 +32,9 @@ def evolve(flow: Flow, recorded: Recorded, raw: bytes | None = None) -> Flow:
         flow.now = max(flow.now, recorded.observed_at)
         event = recorded.event
         if isinstance(event, Change):
+            number = recorded.resource_version
+            if number is not None and number > flow.versions.get(recorded.kind, -1):
+                flow.versions[recorded.kind] = number
             _observe(flow, recorded, event, raw)
         else:
             apply = APPLY.get(type(event))
@@ -179,4 +184,4 @@ def _seen_bound(flow: Flow, task: FlowTask, ref: PodRef, position: int) -> None:
         flow.notices.append(Noticed("seen", task.uid, position))
 
 
-__all__ = ["evolve", "pod_gone"]
+__all__ = ["SENT_BACK", "Change", "evolve", "pod_gone"]

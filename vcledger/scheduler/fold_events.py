@@ -281,7 +281,7 @@ def _bind_succeeded(flow: Flow, at: Recorded, event: binding.BindSucceeded) -> N
     _close(flow, event.intent)
     flow.attempts.pop(at.uid, None)
     task = flow.tasks.get(at.uid)
-    if task is None:
+    if task is None or _of_another(task, event.intent):
         return
     task.phase = after(task.phase, Step.BIND_SUCCEEDED)
     task.cause = at.position
@@ -292,13 +292,19 @@ def _bind_succeeded(flow: Flow, at: Recorded, event: binding.BindSucceeded) -> N
         charges.hold(flow, task)
 
 
+def _of_another(task: FlowTask, intent: int | None) -> bool:
+    """Whether a binding is that of an earlier task of the pod, which had left the flow while its answer was out: a list
+    had missed the pod, and it came back."""
+    return intent is not None and intent != task.intent
+
+
 def wants_condition(flow: Flow, uid: str, key: str, event: binding.BindFailed) -> bool:
     """Whether a failed bind is told in the pod's condition: not of a pod that is gone or bound elsewhere, not while the
     answer is only lost, and not where the cached pod says it already (fact 24)."""
     pod, task = flow.pods.get(key), flow.tasks.get(uid)
     if pod is None or pod.metadata.uid != uid or task is None:
         return False
-    if event.answer_lost or event.code == 404 or event.bound_to:
+    if event.answer_lost or event.code == 404 or event.bound_to or _of_another(task, event.intent):
         return False
     message = failed_message(event)
     written, version = flow.conditions.get(uid, ("", ""))
@@ -322,7 +328,7 @@ def _bind_failed(flow: Flow, at: Recorded, event: binding.BindFailed) -> None:
         flow.intents[at.position] = Intent("condition", at.uid, f"{at.namespace}/{at.name}")
         flow.conditions[at.uid] = failed_message(event), ""
     task = flow.tasks.get(at.uid)
-    if task is None or task.phase is Phase.ENDED:
+    if task is None or task.phase is Phase.ENDED or _of_another(task, event.intent):
         return
     task.phase = after(task.phase, Step.ANSWER_LOST if event.answer_lost else Step.BIND_FAILED)
     task.reason, task.cause = event.message, at.position

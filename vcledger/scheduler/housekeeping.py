@@ -125,7 +125,7 @@ def clean_up(hand: Hand, key: str) -> None:
 # --- a restart ----------------------------------------------------------------------------------------------------
 
 
-def restart(hand: Hand) -> None:
+def restart(hand: Hand, snapshot: int | None = None) -> None:
     """What was in flight when the process died is in doubt: bindings are settled by a read of the pod, updates by a
     read of what they updated. Conditions are not sent again."""
     flow = hand.flow
@@ -134,7 +134,7 @@ def restart(hand: Hand) -> None:
     held = {position: intent for position, intent in flow.intents.items() if intent.kind in ("pv", "pvc")}
     known = [position for position, _ in (*binds, *seen)]
     doubts = sorted({*known, *held, *(doubt.intent for doubt in flow.doubts.values())})
-    started = hand.add(LOOP, RecoveryStarted(head=flow.position, in_doubt=tuple(doubts)), cause=None)
+    started = hand.add(LOOP, RecoveryStarted(head=flow.position, snapshot=snapshot, in_doubt=tuple(doubts)), cause=None)
     for _, task in binds:
         if task.phase is Phase.BINDING:
             binder.queue_resync(hand, task, LOST, started)

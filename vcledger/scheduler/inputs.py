@@ -142,7 +142,10 @@ class SetBindErrorHandler(Input, frozen=True):
 
 
 class Restarted(Input, frozen=True):
-    """The process begins anew on what the log holds: whatever was in flight is in doubt."""
+    """The process begins anew on what the log holds: whatever was in flight is in doubt. `snapshot`: the position of
+    the snapshot that it went on from, None when it has read the whole log."""
+
+    snapshot: int | None = None
 
 
 __all__ = [

@@ -129,6 +129,7 @@ class Recovery(msgspec.Struct):
 class Flow:
     """The state. Only `vcledger.scheduler.fold.evolve` changes it.
 
+    versions    the highest resourceVersion seen of each kind
     conditions  the condition last written to a pod (by UID): its message and version, '' while the answer is out
     coming      pods on their way, as they will stand on their nodes
     guarded     the pods whose own anti-affinity concerns everybody
@@ -142,6 +143,7 @@ class Flow:
         self.position = 0
         self.now = 0
         self.listed: dict[str, None] = {}
+        self.versions: dict[str, int] = {}
         self.pods: dict[str, Pod] = {}
         self.placed: dict[str, PlacedPod] = {}
         self.guarded: dict[str, None] = {}
@@ -232,8 +234,10 @@ class Flow:
         ]
         rest = [sorted(self.intents.items()), sorted(self.doubts.items()), sorted(self.podgroups.items())]
         said = [sorted(self.said.items()), sorted(self.listed), sorted(self.conditions.items())]
+        seen = [sorted(self.versions.items()), sorted((key, list(users)) for key, users in self.watchers.items())]
         assumed = [self.volumes.rows(), self.claims.rows()]
-        return [tasks, queues, handlers, recovery, small, rest, said, assumed, sorted(self.pods), sorted(self.placed)]
+        pods = [sorted(self.pods), sorted(self.placed), sorted(self.guarded), sorted(self.coming)]
+        return [tasks, queues, handlers, recovery, small, rest, said, seen, assumed, pods]
 
 
 __all__ = [

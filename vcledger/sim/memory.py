@@ -9,10 +9,12 @@ It keeps nothing beyond the process and verifies nothing: what `vcledger check` 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from eventstore.types import (
     AppendResult,
     NewEvent,
+    Snapshot,
     StoredEvent,
     StreamHead,
     StreamId,
@@ -32,6 +34,7 @@ class MemoryLog:
         self._heads: dict[StreamId, StreamHead] = {}
         self._once: dict[tuple[StreamId, int, bool], int] = {}
         self._high: dict[str, int] = {}
+        self._snapshots: dict[int, Snapshot] = {}
 
     def append(
         self,
@@ -120,6 +123,30 @@ class MemoryLog:
     def get(self, positions: Sequence[int]) -> list[StoredEvent]:
         """Events by their positions."""
         return [self._events[position - 1] for position in positions if 0 < position <= len(self._events)]
+
+    def read_raw(
+        self, after: int, to: int, cluster: str | None = None, batch: int = 2000
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """The log's, in one piece."""
+        yield [
+            (one.position, StreamId(*one[1:6]), one.type, one.schema, one.observed_at, one.known, one.late,
+             one.resource_version, one.causation, one.cycle, one.payload)
+            for one in self._events[after:to]
+            if not one.late and (cluster is None or one.cluster == cluster)
+        ]  # fmt: skip
+
+    def save_snapshot(self, snapshot: Snapshot, *, replace: bool = False) -> None:
+        """The log's; only whole ones come."""
+        self._snapshots[snapshot.position] = snapshot
+
+    def load_snapshots(self, projection: str, version: int, cluster: str, at: int) -> list[Snapshot]:
+        """The newest whole one, as a chain."""
+        found = [one for position, one in sorted(self._snapshots.items()) if position <= at and one[0] == projection]
+        return found[-1:]
+
+    def first(self) -> int:
+        """Nothing is ever pruned."""
+        return 1
 
     def head(self) -> int:
         """The newest event's position; 0 when there is none."""

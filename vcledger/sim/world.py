@@ -56,6 +56,8 @@ ALLOCATE_EVERY = SECOND
 RESTART_AFTER = 2 * SECOND
 BOOKMARKS_EVERY = 60 * SECOND
 NODE_BACK_AFTER = 15 * SECOND
+SNAPSHOT_EVERY = 150
+"""Events between two snapshots of the loop: few, so that most processes that begin again go on from one."""
 
 
 class RefusingStore:
@@ -168,7 +170,9 @@ class Simulation:
         self._generation += 1
         self._outbox = []
         self._woken = None
-        self.loop = Loop(self.log, CLUSTER, carry_out=self._outbox.append, config=self.config)
+        self.loop = Loop(
+            self.log, CLUSTER, carry_out=self._outbox.append, config=self.config, snapshot_every=SNAPSHOT_EVERY
+        )
         self.loop.recover(self.timeline.now)
         self.feeds = {kind: self._feed(kind) for kind in KINDS}
         for feed in self.feeds.values():

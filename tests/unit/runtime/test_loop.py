@@ -44,12 +44,9 @@ class Refusing:
             raise self.error
         return self.store.append(events)
 
-    def read(self, **filters: Any) -> Any:
+    def __getattr__(self, name: str) -> Any:
         if self.unreadable:
             raise LedgerUnreachable("the database is gone")
-        return self.store.read(**filters)
-
-    def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
 

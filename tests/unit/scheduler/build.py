@@ -247,6 +247,7 @@ class World:
     def settled(self) -> None:
         """The state is what the log gives, and nothing is left over."""
         digest = self.flow.digest()
+        assert self.loop.rebuild(snapshots=False).digest() == digest
         assert self.loop.rebuild().digest() == digest
 
 
