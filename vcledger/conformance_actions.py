@@ -16,7 +16,7 @@ from typing import Any
 from projections.cache import Cache, actions
 from projections.cache.actions import ActionRefused
 from projections.cache.json import job_json, node_json, queue_json
-from projections.cache.state import JobInfo, TaskInfo
+from projections.cache.state import JobInfo, NodeInfo, TaskInfo
 from volcano.objects.core import Pod, PodCondition
 from volcano.objects.status import STATUS_BY_WORD, STATUS_WORDS, TaskStatus
 
@@ -101,6 +101,18 @@ class Harness:
         if task is None:
             raise ActionRefused(f"failed to find task {key}")
         return task
+
+    def node(self, name: str) -> NodeInfo:
+        node = self.cache.nodes.get(name)
+        if node is None:
+            raise ActionRefused(f"failed to find node {name}")
+        return node
+
+    def job(self, key: str) -> JobInfo:
+        job = self.cache.jobs.get(key)
+        if job is None:
+            raise ActionRefused(f"failed to find job {key}")
+        return job
 
     def add_bind_task(self, step: Mapping[str, Any]) -> Result:
         task = self.task(step["task"])
@@ -190,11 +202,11 @@ class Harness:
         return {}
 
     def node_add_task(self, step: Mapping[str, Any]) -> Result:
-        actions.node_put(self.cache, self.cache.nodes[step["node"]], self.task(step["task"]))
+        actions.node_put(self.cache, self.node(step["node"]), self.task(step["task"]))
         return {}
 
     def node_remove_task(self, step: Mapping[str, Any]) -> Result:
-        actions.node_take(self.cache, self.cache.nodes[step["node"]], self.task(step["task"]))
+        actions.node_take(self.cache, self.node(step["node"]), self.task(step["task"]))
         return {}
 
     def snapshot(self, step: Mapping[str, Any]) -> Result:
@@ -213,7 +225,7 @@ class Harness:
     # --- conditions -----------------------------------------------------------------------------------------------
 
     def set_job_fit_errors(self, step: Mapping[str, Any]) -> Result:
-        actions.set_job_fit_errors(self.cache, self.cache.jobs[step["job"]], step["message"])
+        actions.set_job_fit_errors(self.cache, self.job(step["job"]), step["message"])
         return {}
 
     def set_task_fit_error(self, step: Mapping[str, Any]) -> Result:
@@ -232,7 +244,7 @@ class Harness:
 
     def update_job_status(self, step: Mapping[str, Any]) -> Result:
         """UpdateJobStatus and RecordJobStatusEvent."""
-        job = self.cache.jobs[step["job"]]
+        job = self.job(step["job"])
         group = job.pod_group
         key = f"{job.namespace}/{job.name}"
         if group is not None and step["update_pg"]:

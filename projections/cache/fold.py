@@ -97,8 +97,10 @@ def _observe_node(cache: Cache, obj: Any, position: int) -> bool:
     return True
 
 
-def _keep(name: str, after: Callable[[Cache, Any], None] | None = None) -> _Handler:
-    """A kind that is only stored under its key, with what follows from a change."""
+def _keep(
+    name: str, after: Callable[[Cache, Any], None] | None = None, *, gone: Callable[[Cache, Any], None] | None = None
+) -> _Handler:
+    """A kind that is only stored under its key, with what follows when one is seen, and when one is seen gone."""
 
     def observe_one(cache: Cache, obj: Any, position: int) -> bool:
         getattr(cache, name)[_key(obj)] = obj
@@ -108,8 +110,8 @@ def _keep(name: str, after: Callable[[Cache, Any], None] | None = None) -> _Hand
 
     def forget_one(cache: Cache, obj: Any) -> bool:
         known = getattr(cache, name).pop(_key(obj), None) is not None
-        if known and after is not None:
-            after(cache, obj)
+        if known and gone is not None:
+            gone(cache, obj)
         return known
 
     return _Handler(observe_one, forget_one)
@@ -148,8 +150,8 @@ _HANDLERS: dict[str, _Handler] = {
     "PriorityClass": _Handler(_always(queues.observe_priority_class), queues.forget_priority_class),
     "ResourceQuota": _Handler(_always(queues.observe_quota), queues.forget_quota),
     "PersistentVolumeClaim": _Handler(_observe_claim, _forget_claim),
-    "PersistentVolume": _keep("volumes", _recount_volume),
-    "StorageClass": _keep("storage_classes", _recount_class),
+    "PersistentVolume": _keep("volumes", _recount_volume, gone=_recount_volume),
+    "StorageClass": _keep("storage_classes", _recount_class, gone=_recount_class),
     "CSIStorageCapacity": _keep("storage_capacities"),
     "Numatopology": _keep("numatopologies", nodes.observe_numatopology),
     "VolcanoJob": _Handler(lambda cache, obj, position: True, lambda cache, obj: True),

@@ -73,6 +73,14 @@ def test_a_claim_that_comes_late_is_counted_by_the_next_resync() -> None:
     assert exact.jobs["ns/g"].total_request.amounts()[key] == 1
 
 
+def test_a_topology_that_goes_makes_no_node() -> None:
+    topology, node = {"metadata": {"name": "n"}}, {"metadata": {"name": "n"}}
+    steps = [("Numatopology", topology, 1), ("Node", node, 1), ("Node", node, 0), ("Numatopology", topology, 0)]
+    for model in ("volcano-1.10", "volcano-1.11", "exact"):
+        seen = [sorted(fold(model, events(*steps[:count])).nodes) for count in range(1, 5)]
+        assert seen == [[] if model == "exact" else ["n"], ["n"], [], []]
+
+
 def test_events_that_are_no_observation_change_nothing() -> None:
     projection = CacheProjection()
     cache = fold("volcano-1.11", events(("Queue", QUEUE, 1)))
