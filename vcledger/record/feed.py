@@ -12,7 +12,7 @@ which versions are its own to go on from.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from eventstore.types import RECORDED, NewEvent, StreamId
 from vcledger.record.scope import Scope
@@ -66,12 +66,14 @@ class Gone(NamedTuple):
 
 Item: TypeAlias = NewEvent | Gone
 
+T = TypeVar("T")
 
-class Turn(NamedTuple):
+
+class Turn(NamedTuple, Generic[T]):
     """What an input led to: `items` to store, in order, and then what is to be asked, or when to come again (`due`,
     microseconds; None: when there is something to hear)."""
 
-    items: list[Item]
+    items: list[T]
     ask: AskList | AskWatch | None
     due: int | None
 
@@ -133,12 +135,12 @@ class Feed:
         """Whether the state of its objects is whole: a list is through, and none is in progress."""
         return bool(self.machine.version) and not self._listing
 
-    def begin(self, now: int) -> Turn:
+    def begin(self, now: int) -> Turn[Item]:
         """The first thing to ask."""
         first: Input = Resume(self._since) if self._resume and self._since is not None else Start(self._since)
         return self.take(first, now)
 
-    def take(self, heard: Input, now: int, luck: float = 0.0) -> Turn:
+    def take(self, heard: Input, now: int, luck: float = 0.0) -> Turn[Item]:
         """One input. `luck` in [0, 1) makes waits longer, so that not all come back at once."""
         if self.watching and isinstance(heard, Closed | Answered) and self._away_since is None:
             self._away_since = now
@@ -157,7 +159,7 @@ class Feed:
             items += self._tell(ListStarted(resource=self.scope.resource), now)
         return Turn(items, step.ask, self.machine.due)
 
-    def lines(self, lines: Iterable[tuple[str, bytes]], now: int, luck: float = 0.0) -> Turn:
+    def lines(self, lines: Iterable[tuple[str, bytes]], now: int, luck: float = 0.0) -> Turn[Item]:
         """Several lines of the watch; those after one that ends it are left."""
         items: list[Item] = []
         for type_, body in lines:

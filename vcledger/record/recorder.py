@@ -115,7 +115,7 @@ class Recorder:
         self.meters = Meters()
         self.backlog: Backlog[Item] = Backlog(size_of, options.backlog_bytes)
         self.feeds: list[Feed] = []
-        self._workers: list[Worker] = []
+        self._workers: list[Worker[Item]] = []
         self._stop = threading.Event()
         self._why = ""
         self._problem = ""
@@ -271,7 +271,7 @@ class Recorder:
             absent=int(self.options.absent_seconds * 1_000_000),
         )
 
-    def _worker(self, feed: Feed) -> Worker:
+    def _worker(self, feed: Feed) -> Worker[Item]:
         return Worker(
             feed,
             self.port,

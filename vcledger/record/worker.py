@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
+from typing import Generic, Protocol, TypeVar
 
-from vcledger.record.backlog import Backlog
-from vcledger.record.feed import Feed, Item, Turn
+from vcledger.record.feed import Turn
 from vcledger.record.meters import Meters
+from vcledger.record.scope import Scope
 from vcledger.runtime.port import Answer, ApiPort, LiveStream, WatchLine, WatchStream
 from vcledger.sources.listwatch import Answered, AskList, AskWatch, Closed, Due, Input
 
@@ -36,14 +37,37 @@ PACE_SECONDS = 0.25
 _ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>(?:, )?:? ?|object at 0x[0-9a-f]+")
 
 
-class Worker:
+T = TypeVar("T")
+P = TypeVar("P", contravariant=True)
+
+
+class Fed(Protocol[T]):
+    """What a worker runs: a `vcledger.record.feed.Feed`, or what makes other items of one."""
+
+    @property
+    def scope(self) -> Scope: ...
+
+    def begin(self, now: int) -> Turn[T]: ...
+
+    def take(self, heard: Input, now: int, luck: float = 0.0) -> Turn[T]: ...
+
+    def lines(self, lines: Iterable[tuple[str, bytes]], now: int, luck: float = 0.0) -> Turn[T]: ...
+
+
+class Intake(Protocol[P]):
+    """Where a worker's items go. False: nothing more is taken."""
+
+    def put(self, group: Sequence[P], /) -> bool: ...
+
+
+class Worker(Generic[T]):
     """Runs one feed until `stop`. `crashed` says what went wrong in it, if anything of ours did."""
 
     def __init__(
         self,
-        feed: Feed,
+        feed: Fed[T],
         port: ApiPort,
-        backlog: Backlog[Item],
+        backlog: Intake[T],
         meters: Meters,
         stop: threading.Event,
         *,
@@ -61,7 +85,7 @@ class Worker:
     def run(self) -> None:
         """The thread's life."""
         try:
-            turn: Turn | None = self.feed.begin(self.clock())
+            turn: Turn[T] | None = self.feed.begin(self.clock())
             while turn is not None and self.backlog.put(turn.items) and not self.stop.is_set():
                 turn = self._next(turn)
         except Exception as error:
@@ -77,7 +101,7 @@ class Worker:
         if isinstance(self._stream, LiveStream):
             self._stream.close()
 
-    def _next(self, turn: Turn) -> Turn | None:
+    def _next(self, turn: Turn[T]) -> Turn[T] | None:
         """What comes after a turn; None when it is to stop."""
         if turn.ask is not None:
             return self._take(self._ask(turn.ask))
@@ -86,7 +110,7 @@ class Worker:
             return None if self.stop.wait(wait) else self._take(Due())
         return self._listen()
 
-    def _take(self, heard: Input) -> Turn | None:
+    def _take(self, heard: Input) -> Turn[T] | None:
         return None if self.stop.is_set() else self.feed.take(heard, self.clock(), self.chance.random())
 
     def _ask(self, ask: AskList | AskWatch) -> Answered:
@@ -120,7 +144,7 @@ class Worker:
     def _count(self, verb: str, code: int | None) -> None:
         self.meters.add("requests", self.feed.scope.resource, verb, str(code or "none"))
 
-    def _listen(self) -> Turn | None:
+    def _listen(self) -> Turn[T] | None:
         """The next lines of the watch, or its end."""
         stream = self._stream
         if stream is None:
