@@ -112,7 +112,7 @@ def import_(
 def moment_of(text: str | None) -> int | None:
     """Microseconds of --observed-at."""
     from vcledger.at import parse_time
-    from vcledger.sources.pipeline import now_micros
+    from vcledger.sources.source import now_micros
 
     if text is None:
         return None

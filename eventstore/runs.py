@@ -13,7 +13,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple, final
+from pickle import PickleBuffer
+from typing import Any, NamedTuple, final
 
 from eventstore.codec import Known, lengthen, shorten
 from eventstore.types import KEYED, NewEvent, StreamId
@@ -72,8 +73,8 @@ class Run:
     def payloads(self) -> list[bytes]:
         """The short forms, one by one."""
         ends = list(accumulate(self.length))
-        whole = self.shorts
-        return [bytes(whole[end - length : end]) for end, length in zip(ends, self.length, strict=True)]
+        whole = bytes(self.shorts)
+        return [whole[end - length : end] for end, length in zip(ends, self.length, strict=True)]
 
     def part(self, first: int, end: int) -> Run:
         """The events from place `first` up to `end`, the latter left out."""
@@ -107,6 +108,11 @@ class Run:
             self.about,
         )  # fmt: skip
 
+    def last_places(self) -> dict[str, int]:
+        """The place of the last event of each kind."""
+        streams = self.streams
+        return {streams[number].kind: place for place, number in enumerate(self.stream)}
+
     def event(self, place: int) -> NewEvent:
         """One of its events."""
         return next(iter(self.part(place, place + 1).events()))
@@ -127,8 +133,11 @@ class Run:
             )  # fmt: skip
 
 
-Packed = tuple[bool, list[StreamId], list[Form], bytes, bytes, bytes, bytes, bytes, bytes, bytes, list[str] | None]
-"""A run on its way to another process: whether the tables begin anew, what comes into them, and the columns."""
+Packed = tuple[
+    bool, list[StreamId], list[Form], bytes, bytes, bytes, bytes, bytes, bytes, Any, list[str] | None
+]  # fmt: skip
+"""A run on its way to another process: whether the tables begin anew, what comes into them, and the columns. The
+payloads are a buffer that pickle can leave out of its stream (protocol 5)."""
 
 
 class Packer:
@@ -220,7 +229,7 @@ class Packer:
             array("q", self._revision).tobytes(),
             array("q", self._size).tobytes(),
             array("q", lengths).tobytes(),
-            b"".join(self._shorts),
+            PickleBuffer(b"".join(self._shorts)),
             about,
         )
         self._begin()
@@ -252,7 +261,7 @@ class Unpacker:
             _numbers(revision),
             _numbers(size),
             _numbers(length),
-            shorts,
+            bytes(shorts),
             about,
         )
 

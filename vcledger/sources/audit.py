@@ -15,13 +15,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eventstore import EventStore
 from eventstore.types import INFERRED, NewEvent, StreamId
-from vcledger.sources.items import Item, Vanished
+from vcledger.sources.items import Item, Taken, Vanished
 from vcledger.sources.moments import payload_size
 from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, shown
 from vcledger.sources.redact import ABSENT
@@ -30,6 +29,9 @@ from volcano.events import catalog
 from volcano.events.base import DomainEvent
 from volcano.events.binding import BindFailed, BindRequested, BindSucceeded
 from volcano.objects.kinds import BY_GROUP_KIND, KINDS, Kind
+
+if TYPE_CHECKING:
+    from eventstore import EventStore
 
 COMPLETE = "ResponseComplete"
 CHANGES = {"create": "ADDED", "update": "MODIFIED", "patch": "MODIFIED"}
@@ -261,7 +263,7 @@ class Attempts:
         self._keys: dict[StreamId, set[int]] = {}
         self._asked: dict[str, int] = {}
 
-    def numbered(self, items: Iterable[Item]) -> Iterator[Item]:
+    def numbered(self, items: Iterable[Taken]) -> Iterator[Taken]:
         """The items, with the attempt in each bind's request and outcome. A bind that the ledger has already is not
         counted again."""
         for item in items:

@@ -57,6 +57,11 @@ CODECS: tuple[_Codec, ...] = (
 )
 
 
+def compressed(head: bytes) -> bool:
+    """Whether a file that begins so is compressed."""
+    return any(head.startswith(codec.magic) for codec in CODECS)
+
+
 def open_source(path: Path | str) -> IO[bytes]:
     """The file, or standard input for "-". OSError as it comes."""
     if str(path) == STDIN:

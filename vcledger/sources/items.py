@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from eventstore.runs import Run
 from eventstore.types import NewEvent
 
 
@@ -59,3 +60,6 @@ class Vanished(NamedTuple):
 
 
 Item: TypeAlias = NewEvent | ListBegun | ListItem | Sighting | Broke | Vanished
+
+Taken: TypeAlias = Item | Run
+"""What the sink takes: runs come from a second process in place of observations one by one."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
 from pathlib import Path
 
+from eventstore.runs import Run
 from vcledger.sources.compress import STDIN
-from vcledger.sources.items import Item
+from vcledger.sources.items import Taken
 
 GRACE_MICROS = 60 * 1_000_000
 """How long after the last line of a watch it still counts as running: files of one moment are never cut off at the same
@@ -53,11 +53,33 @@ def _within(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def by_time(streams: Sequence[Iterable[Item]]) -> Iterator[Item]:
-    """All items by time; of equal times, those of the earlier stream first."""
+def by_time(streams: Sequence[Iterable[Taken]]) -> Iterator[Taken]:
+    """All items by time; of equal times, those of the earlier stream first. A run is divided where items of another
+    stream belong inside it."""
     if len(streams) == 1:
-        return iter(streams[0])
-    return heapq.merge(*streams, key=attrgetter("observed_at"))
+        yield from streams[0]
+        return
+    waiting: list[tuple[int, int, Taken, Iterator[Taken]]] = []
+    for place, stream in enumerate(streams):
+        source = iter(stream)
+        if (first := next(source, None)) is not None:
+            waiting.append((first.observed_at, place, first, source))
+    heapq.heapify(waiting)
+    while waiting:
+        _, place, item, source = waiting[0]
+        following: Taken | None = None
+        if type(item) is Run and len(waiting) > 1:
+            time, other = min(waiting[1:3])[:2]
+            end = item.before(time, place < other)
+            if end < len(item):
+                item, following = item.part(0, end), item.part(end, len(item))
+        yield item
+        if following is None:
+            following = next(source, None)
+        if following is None:
+            heapq.heappop(waiting)
+        else:
+            heapq.heapreplace(waiting, (following.observed_at, place, following, source))
 
 
 class Coverage:

@@ -7,15 +7,13 @@ snapshots. Must not know any format, nor what the sink does. Called by `cli.impo
 from __future__ import annotations
 
 import os
-import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, cast
 
 import msgspec
 
@@ -25,21 +23,19 @@ from vcledger.codec import OBJECT_TYPES
 from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
 from vcledger.sources.audit import Attempts
-from vcledger.sources.compress import STDIN, CutOff, decompressed, open_source, raw_chunks
-from vcledger.sources.detect import HEAD_BYTES, Format, detect
+from vcledger.sources.beside import ReaderProcess
+from vcledger.sources.compress import STDIN, CutOff
+from vcledger.sources.detect import Format
 from vcledger.sources.framing import DEFAULT_LIMIT
-from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Vanished
+from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Taken, Vanished
 from vcledger.sources.lateness import Admission
 from vcledger.sources.merge import Coverage, by_time, find
-from vcledger.sources.moments import Moments
-from vcledger.sources.observe import Observer
 from vcledger.sources.prove import cannot_prove
-from vcledger.sources.reader import Reader
 from vcledger.sources.redact import StorageOptions
 from vcledger.sources.report import Broken, FileReport, ImportReport, Tally, silent
-from vcledger.sources.shape import Clock
 from vcledger.sources.sink import BATCH, Sink
 from vcledger.sources.snapshots import Snapshots
+from vcledger.sources.source import Progress, Reading, Source, items_of, look, now_micros
 
 WATCHES = frozenset({Format.recording, Format.watch})
 SECOND_HAND = frozenset({Format.audit, Format.dump})
@@ -50,11 +46,12 @@ WITHOUT_TIMES = frozenset({Format.watch, Format.objects, Format.yaml})
 
 LIMIT_MIN = 1 << 16
 TURN_SECONDS = 0.0005
-SMALL = 1 << 18
-"""Bytes of a file that is read in one go."""
 
-Progress = Callable[[int], None]
-"""Told how many more bytes of the files have been read."""
+BESIDE_BYTES = 16 << 20
+"""Reading less than this takes no longer than starting a process does."""
+
+BESIDE_MAX = 4
+"""Processes that read, at most: files that follow each other in time take turns."""
 
 
 class NoSuchInput(VcledgerError):
@@ -68,7 +65,8 @@ class NothingToImport(VcledgerError):
 class ImportOptions(msgspec.Struct, frozen=True):
     """storage: what to keep of objects. max_line_bytes: the largest line, object or list item. snapshots: make those of
     the cache that are due. broken_file: where broken input is written, as JSON lines. observed_at: when things were
-    observed, in microseconds, in formats that do not say it; None: by the rule of `vcledger.sources.moments`."""
+    observed, in microseconds, in formats that do not say it; None: by the rule of `vcledger.sources.moments`.
+    beside_bytes: a file of so many bytes, decompressed, is read in a second process; None: never."""
 
     storage: StorageOptions = StorageOptions()
     max_line_bytes: int = DEFAULT_LIMIT
@@ -76,78 +74,7 @@ class ImportOptions(msgspec.Struct, frozen=True):
     batch: int = BATCH
     broken_file: Path | None = None
     observed_at: int | None = None
-
-
-def now_micros() -> int:
-    """The clock of an import, microseconds since 1970."""
-    return time.time_ns() // 1_000
-
-
-class Source:
-    """A file, or standard input, that can be read more than once (the latter after `spool`)."""
-
-    def __init__(self, path: Path | str, format_: Format, head: bytes = b"") -> None:
-        self.path, self.format, self._head = path, format_, head
-        self._spooled: IO[bytes] | None = None
-        self.dump_time: int | None = None
-        self.received: int | None = None
-        self.forms = [format_]
-
-    @property
-    def name(self) -> str:
-        return "stdin" if str(self.path) == STDIN else str(self.path)
-
-    @property
-    def is_stdin(self) -> bool:
-        return str(self.path) == STDIN
-
-    def chunks(self, count: Progress | None = None) -> Iterator[bytes]:
-        """Its bytes, decompressed."""
-        if self._spooled is not None:
-            self._spooled.seek(0)
-            yield from decompressed(raw_chunks(self._spooled, count))
-        elif self.is_stdin:
-            yield from decompressed(self._rest(count))
-        elif (whole := self._small(count)) is not None:
-            yield from decompressed(iter([whole]))
-        else:
-            with open_source(self.path) as file:
-                yield from decompressed(raw_chunks(file, count))
-
-    def _small(self, count: Progress | None) -> bytes | None:
-        """The whole of a small file, so that a folder of thousands does not hold as many files open; else None."""
-        with open_source(self.path) as file:
-            whole = file.read(SMALL + 1)
-        if len(whole) > SMALL:
-            return None
-        if count is not None:
-            count(len(whole))
-        return whole
-
-    def _rest(self, count: Progress | None) -> Iterator[bytes]:
-        """Standard input from its start: what was looked at, then what follows."""
-        if count is not None:
-            count(len(self._head))
-        if self._head:
-            yield self._head
-        yield from raw_chunks(open_source(STDIN), count)
-
-    def modified(self) -> int | None:
-        """When the file was written last, in microseconds; None for a pipe and other things that have no such time."""
-        try:
-            found = os.fstat(sys.stdin.fileno()) if self.is_stdin else os.stat(self.path)
-        except (OSError, ValueError, AttributeError):
-            return None
-        return found.st_mtime_ns // 1_000 if stat.S_ISREG(found.st_mode) else None
-
-    def spool(self, stack: ExitStack, clock: Callable[[], int]) -> None:
-        """Writes standard input to a temporary file, when it has to be read twice."""
-        if self.is_stdin and self._spooled is None:
-            spooled = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (closed by the stack)
-            for chunk in self._rest(None):
-                spooled.write(chunk)
-            self.received = clock()
-            self._spooled = spooled
+    beside_bytes: int | None = BESIDE_BYTES
 
 
 def refuse_missing(paths: Sequence[Path | str]) -> None:
@@ -155,36 +82,6 @@ def refuse_missing(paths: Sequence[Path | str]) -> None:
     missing = find(paths)[1]
     if missing:
         raise NoSuchInput(f"{', '.join(map(str, missing))}: no such file or folder; nothing was imported")
-
-
-def look(path: Path | str) -> Source:
-    """Opens a file and finds out its format. OSError as it comes; CutOff when it is damaged or cut off before anything
-    of it can be told."""
-    head = bytearray()
-    whole = True
-    file = open_source(path)
-    try:
-        for chunk in raw_chunks(file):
-            head += chunk
-            if len(head) >= HEAD_BYTES:
-                whole = False
-                break
-    finally:
-        if str(path) != STDIN:
-            file.close()
-    plain = bytearray()
-    problem: CutOff | None = None
-    try:
-        for chunk in decompressed(iter([bytes(head)])):
-            plain += chunk
-            if len(plain) >= HEAD_BYTES * 4:
-                break
-    except CutOff as error:
-        problem = error if whole or error.damaged else None
-    format_ = detect(bytes(plain))
-    if problem is not None and format_ in (Format.empty, Format.unknown):
-        raise problem
-    return Source(path, format_, bytes(head))
 
 
 class Import:
@@ -205,6 +102,7 @@ class Import:
         self._aside: IO[bytes] | None = None
         self._stack = ExitStack()
         self._found: list[Source] = []
+        self._beside: dict[Source, ReaderProcess] = {}
 
     def __enter__(self) -> Import:
         return self
@@ -221,7 +119,19 @@ class Import:
         if self.options.broken_file is not None:
             self._aside = self._opened_aside(self.options.broken_file)
         self._found = self._sources(paths)
+        self._begin_beside()
         self._refuse_hopeless()
+
+    def _begin_beside(self) -> None:
+        """Starts the processes that read the largest files, so that they are there when the ledger is."""
+        least = self.options.beside_bytes
+        if least is None or (os.cpu_count() or 1) < 2:
+            return
+        large = [source for source in self._found if source.format is not Format.dump and source.weight >= least]
+        for source in sorted(large, key=lambda one: -one.weight)[:BESIDE_MAX]:
+            with suppress(OSError):  # no more processes or sockets: it is read in this one
+                self._beside[source] = process = ReaderProcess(source)
+                self._stack.callback(process.close)
 
     def run(self, ledger: Ledger) -> ImportReport:
         """All of it. The report's `seconds_durable` is the time until the last batch was on disk."""
@@ -373,33 +283,54 @@ class Import:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def _items(self, source: Source, tally: Tally, count: Progress | None) -> Iterator[Item]:
-        observer = Observer(self.cluster, self.options.storage)
-        moments = Moments(Clock(), self.clock, source.modified(), self._fixed(source))
-        reader = Reader(source.name, observer, tally, self.options.max_line_bytes, moments, source.dump_time)
-        try:
-            yield from reader.items(reader.open(source.chunks(count)))
-        except OSError as error:
-            tally.broken(0, f"cannot be read: {error.strerror or error}")
-        source.forms = reader.forms()
+        """What is in a source, read in this process."""
+        source.forms = yield from items_of(source, self._reading(source), tally, count, self.clock)
+
+    def _reading(self, source: Source) -> Reading:
+        options = self.options
+        return Reading(
+            self.cluster,
+            options.storage,
+            options.max_line_bytes,
+            source.modified(),
+            self._fixed(source),
+            source.dump_time,
+        )
 
     def _fixed(self, source: Source) -> int | None:
         """The moment that was given; for standard input that was kept to be read twice, when it had come in whole."""
         return self.options.observed_at if self.options.observed_at is not None else source.received
 
-    def _merged(self, sources: Sequence[Source], two_passes: bool) -> Iterator[Item]:
+    def _merged(self, sources: Sequence[Source], two_passes: bool) -> Iterator[Taken]:
         """The items of all files by time."""
         items = by_time([self._first_pass(source, two_passes) for source in sources])
         if any(source.format is Format.audit for source in sources):
             return Attempts(self.ledger.store, self.cluster).numbered(items)
         return items
 
-    def _first_pass(self, source: Source, two_passes: bool) -> Iterator[Item]:
-        items = self._items(source, self._tally(source.name, str(source.format)), self.progress)
+    def _first_pass(self, source: Source, two_passes: bool) -> Iterator[Taken]:
+        tally = self._tally(source.name, str(source.format))
+        if source in self._beside and self._takes_runs(source):
+            return self._read_beside(source, tally)
+        items = self._items(source, tally, self.progress)
+        if source in self._beside:
+            items = cast("Iterator[Item]", self._read_beside(source, tally))
         if source.format is Format.dump:
             items = self._without_marker(items, two_passes)
         if source.format in WITHOUT_TIMES:
             items = self.admission.admitted(items)
         return self._ahead(items) if two_passes and source.format in SECOND_HAND else items
+
+    def _takes_runs(self, source: Source) -> bool:
+        """Whether nothing needs to look at the items of a source one by one."""
+        if source.format is Format.watch:
+            return self.admission.start is None
+        return source.format is Format.recording
+
+    def _read_beside(self, source: Source, tally: Tally) -> Iterator[Taken]:
+        """What is in a source, read in a second process."""
+        process, pack = self._beside[source], self._takes_runs(source)
+        source.forms = yield from process.items(self._reading(source), tally, self.progress, self.clock(), pack)
 
     def _without_marker(self, items: Iterator[Item], watched: bool) -> Iterator[Item]:
         """A dump's own marker only where the dump is news: a recording beside or before it has marked the moment."""

@@ -108,9 +108,9 @@ class Tally:
         if self.keep_aside is not None:
             self.keep_aside(found, data)
 
-    def ignored(self, reason: str) -> None:
-        """A piece that is whole, but that the ledger has no use for."""
-        self.report.ignored[reason] += 1
+    def ignored(self, reason: str, count: int = 1) -> None:
+        """A piece, or so many, that is whole, but that the ledger has no use for."""
+        self.report.ignored[reason] += count
 
 
 def silent(name: str) -> Tally:

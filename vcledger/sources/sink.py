@@ -18,10 +18,11 @@ from types import TracebackType
 import msgspec
 
 from eventstore import EventStore
+from eventstore.runs import Run
 from eventstore.types import INFERRED, KEYED, RECORDED, AppendResult, NewEvent, StoredEvent, StreamId
 from vcledger.codec import OBJECT_TYPES, OPAQUE
 from vcledger.sources.causes import CAUSES, Causes
-from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Vanished
+from vcledger.sources.items import Broke, ListBegun, ListItem, Sighting, Taken, Vanished
 from vcledger.sources.lists import CHANGED, Known, LastSeen, Outage, Relist, Watches
 from vcledger.sources.observe import hash_key
 from vcledger.sources.report import Gap, ImportReport
@@ -80,8 +81,8 @@ class Sink:
         mark = store.high_water(cluster)
         self.start = -(2**62) if mark is None else mark
         self._now = self.start
-        self._batch: list[NewEvent] = []
-        self._bytes = 0
+        self._batch: list[NewEvent | Run] = []
+        self._count = self._bytes = 0
         self._batch_max, self._limit = batch, batch
         self._bytes_limit = BATCH_BYTES
         self._lists: dict[str, _InProgress] = {}
@@ -103,9 +104,11 @@ class Sink:
 
     # --- taking -------------------------------------------------------------------------------------------------
 
-    def take(self, item: Item) -> None:
-        """One item."""
-        if type(item) is NewEvent:
+    def take(self, item: Taken) -> None:
+        """One item, or a run."""
+        if type(item) is Run:
+            self._run(item)
+        elif type(item) is NewEvent:
             self._event(item)
         elif type(item) is ListItem:
             self._list_item(item)
@@ -129,6 +132,50 @@ class Sink:
             self._last[kind] = event
         self._add(event)
 
+    def _run(self, run: Run) -> None:
+        """Events of watches, as one after the other."""
+        last = run.last_places()
+        if any(kind in self._lists for kind in last) or any(form.known != RECORDED for form in run.forms):
+            for event in run.events():
+                self._event(event)
+            return
+        for kind, place in last.items():
+            self._last[kind] = run.event(place)
+        old = run.before(self.start, False)
+        if old:
+            self._add_run(run.part(0, old))
+            run = run.part(old, len(run))
+        if len(run):
+            self._add_run(run.not_before(self._now))
+            self._now = max(self._now, run.observed[-1])
+
+    def _add_run(self, run: Run) -> None:
+        """Into the batch, and the next ones when it is full."""
+        while True:
+            end, size = self._room(run)
+            part = run if end == len(run) else run.part(0, end)
+            self._batch.append(part)
+            self._count += end
+            self._bytes += size
+            if self._count >= self._limit or self._bytes >= self._bytes_limit:
+                self.flush()
+            if part is run:
+                return
+            run = run.part(end, len(run))
+
+    def _room(self, run: Run) -> tuple[int, int]:
+        """How many of a run's events fill the batch at most, and the bytes of their payloads."""
+        end = min(len(run), self._limit - self._count)
+        size = sum(run.size[:end])
+        if self._bytes + size < self._bytes_limit:
+            return end, size
+        size = 0
+        for place in range(end):
+            size += run.size[place]
+            if self._bytes + size >= self._bytes_limit:
+                return place + 1, size
+        return end, size
+
     def _add(self, event: NewEvent) -> None:
         """Into the batch, its time made to fit."""
         time = event.observed_at
@@ -140,10 +187,11 @@ class Sink:
         if event.causation is not None and event.causation <= -KEYED:
             event = event._replace(causation=self._causes.of(event, self.settle))
         self._batch.append(event)
+        self._count += 1
         if event.type in CAUSES:
-            self._causes.add(event, len(self._batch))
+            self._causes.add(event, self._count)
         self._bytes += len(event.payload)
-        if len(self._batch) >= self._limit or self._bytes >= self._bytes_limit:
+        if self._count >= self._limit or self._bytes >= self._bytes_limit:
             self.flush()
 
     def late(self, event: NewEvent) -> None:
@@ -157,7 +205,7 @@ class Sink:
         if not self._batch:
             return
         self.settle()
-        batch, self._batch, self._bytes = self._batch, [], 0
+        batch, self._batch, self._count, self._bytes = self._batch, [], 0, 0
         self._causes.sent()
         self._under_way = self._writer.submit(self.store.append, batch)
 
@@ -262,7 +310,7 @@ class Sink:
             self._last[kind] = completed
             self._add(completed)
         self._hold()
-        if len(self._batch) >= self._limit:
+        if self._count >= self._limit:
             self.flush()
 
     def _gap(self, progress: _InProgress, outage: Outage) -> None:
@@ -352,12 +400,18 @@ class Sink:
         else:
             self._add(event if head is not None and head.position else event._replace(type="ObjectAdded"))
 
+    def _last_waiting(self, stream: StreamId) -> NewEvent | None:
+        """The last observation of a stream's object in the batch at hand."""
+        for one in reversed(self._batch):
+            for event in reversed(list(one.events())) if type(one) is Run else (one,):
+                if event.stream == stream and event.type in OBJECT_TYPES:
+                    return event
+        return None
+
     def _vanished(self, item: Vanished) -> None:
         """A deletion without a last state: the ledger's own last state stands in for it."""
         stream = StreamId(self.cluster, item.kind, item.namespace, item.name, item.uid)
-        last: NewEvent | StoredEvent | None = next(
-            (one for one in reversed(self._batch) if one.stream == stream and one.type in OBJECT_TYPES), None
-        )
+        last: NewEvent | StoredEvent | None = self._last_waiting(stream)
         self.settle()
         if last is None and (head := self.store.stream_head(stream)) is not None and not head.gone:
             last = self._last_object(stream)

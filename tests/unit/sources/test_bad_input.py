@@ -249,7 +249,7 @@ def test_an_unreadable_file_in_a_folder_is_named(tmp_path: Path, monkeypatch: py
             raise PermissionError(13, "Permission denied", str(path))
         return open_source(path)
 
-    monkeypatch.setattr("vcledger.sources.pipeline.open_source", refuse)
+    monkeypatch.setattr("vcledger.sources.source.open_source", refuse)
     report = imported(tmp_path, folder)
     assert report.stored == 1 and str(report.broken[0]) == f"{refused}: cannot be read: Permission denied"
     with pytest.raises(NoSuchInput, match="Permission denied; nothing was imported"):

@@ -1,0 +1,321 @@
+"""Reading in a second process, so that reading and appending each have a core.
+
+Owns that process, what goes to it and what comes back. Must not know formats nor the log. Called by
+`vcledger.sources.pipeline`; the process itself runs `serve`.
+
+The reader's side does all that needs no ledger: decompressing, cutting, decoding, checking, redaction, and the short
+form of payloads. What it finds comes over a socket, in messages of some thousand events: most of them as runs, whose
+payloads lie outside of what is pickled. What it gives is what reading in this process would have given, in the same
+order. It is a fresh interpreter that knows nothing of the caller's main module, a Ctrl-C at the terminal is the
+caller's alone, and it ends by itself when the caller is gone.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from eventstore.runs import Packed, Packer, Run, Unpacker
+from eventstore.types import NewEvent
+from vcledger.errors import VcledgerError
+from vcledger.sources.detect import Format
+from vcledger.sources.items import Item
+from vcledger.sources.moments import payload_size
+from vcledger.sources.report import FileReport, ImportReport, Tally
+from vcledger.sources.source import Progress, Reading, Source, items_of
+
+EVENTS, BYTES = 1_000, 4 << 20
+"""Events, and bytes of their payloads, after which a message is sent."""
+
+BUFFER = 1 << 20
+CLOSE_SECONDS = 5.0
+GARBAGE_THRESHOLD = 100_000
+"""Containers made before Python looks for cycles among them: reading makes many and no cycles."""
+
+
+class ReaderDied(VcledgerError):
+    """The process that read a file ended too early. What was appended until then is in the ledger, in whole batches."""
+
+    exit_code = 1
+
+
+class Asked(NamedTuple):
+    """What the second process is to do. `today`: the caller's clock, at the start. `pack`: make runs. `aside`: send the
+    bytes of what is broken as well."""
+
+    source: Source
+    reading: Reading
+    today: int
+    pack: bool
+    aside: bool
+
+
+Parts = list[Packed | list[Item]]
+
+
+class Told(NamedTuple):
+    """A message. `parts`: events as runs, and items that are none. `size` bytes of the file and `read` lines or objects
+    since the message before, and what was `broken` or `ignored` in them. The last one has `forms`, the file's `format`
+    and `notes`; or `problem`."""
+
+    parts: Parts
+    size: int = 0
+    read: int = 0
+    broken: Sequence[tuple[int, str, bytes]] = ()
+    ignored: tuple[tuple[str, int], ...] = ()
+    forms: list[Format] | None = None
+    format: str = ""
+    notes: Sequence[str] = ()
+    problem: str = ""
+
+
+# --- the wire -----------------------------------------------------------------------------------------------------
+
+_HEAD = struct.Struct("!II")
+_LENGTH = struct.Struct("!Q")
+
+
+def send(wire: socket.socket, message: Any) -> None:
+    """A message: the number and lengths of its buffers, then what is pickled and the buffers."""
+    buffers: list[pickle.PickleBuffer] = []
+    body = pickle.dumps(message, 5, buffer_callback=buffers.append)
+    parts = [memoryview(body), *(buffer.raw() for buffer in buffers)]
+    head = _HEAD.pack(0x76636C67, len(parts)) + b"".join(_LENGTH.pack(len(part)) for part in parts)
+    wire.sendall(head)
+    for part in parts:
+        wire.sendall(part)
+
+
+def receive(wire: socket.socket) -> Any:
+    """The next message. EOFError when the other side is gone."""
+    _, count = _HEAD.unpack(_bytes(wire, _HEAD.size))
+    lengths = [length for (length,) in _LENGTH.iter_unpack(_bytes(wire, count * _LENGTH.size))]
+    body, *buffers = [_bytes(wire, length) for length in lengths]
+    return pickle.loads(body, buffers=buffers)
+
+
+def _bytes(wire: socket.socket, size: int) -> bytearray:
+    data = bytearray(size)
+    view, at = memoryview(data), 0
+    while at < size:
+        got = wire.recv_into(view[at:], size - at, socket.MSG_WAITALL)
+        if not got:
+            raise EOFError
+        at += got
+    return data
+
+
+# --- this side ----------------------------------------------------------------------------------------------------
+
+
+class ReaderProcess:
+    """A second process that reads one source. It is started at once, and told what to read by `begin`."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
+        self._wire, theirs = socket.socketpair()
+        with theirs:
+            for side in (self._wire, theirs):
+                side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+                side.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", "from vcledger.sources.beside import serve; serve()"],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=self._errors,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+                    start_new_session=True,
+                )
+            except BaseException:
+                self._wire.close()
+                self._errors.close()
+                raise
+
+    def items(
+        self, reading: Reading, tally: Tally, count: Progress | None, today: int, pack: bool
+    ) -> Generator[Item | Run, None, list[Format]]:
+        """What `items_of` gives; with `pack`, runs in place of most observations. ReaderDied when the process cannot go
+        on."""
+        unpacker = Unpacker()
+        try:
+            send(self._wire, Asked(self.source, reading, today, pack, tally.keep_aside is not None))
+            while True:
+                told: Told = receive(self._wire)
+                if told.problem:
+                    raise ReaderDied(f"{self.source.name}: the process that read it failed: {told.problem}")
+                if count is not None and told.size:
+                    count(told.size)
+                _tell(tally, told)
+                for part in told.parts:
+                    if isinstance(part, list):
+                        yield from part
+                    else:
+                        yield unpacker.run(part)
+                if told.forms is not None:
+                    return told.forms
+        except (EOFError, OSError) as error:
+            raise ReaderDied(
+                f"{self.source.name}: the process that read it {self._last_words()}; what was read before is in the "
+                "ledger up to the last whole batch: run the import again to go on"
+            ) from error
+
+    def _last_words(self) -> str:
+        try:
+            code = self._process.wait(timeout=CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "broke off the connection"
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        how = f"was ended by signal {-code}" if code < 0 else f"ended too early, with exit code {code}"
+        return f"{how} ({lines[-1].strip()})" if lines else how
+
+    def close(self) -> None:
+        """Ends it wherever it is."""
+        self._wire.close()
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+
+def _tell(tally: Tally, told: Told) -> None:
+    """Counts what a message says."""
+    tally.read(told.read)
+    for line, reason, data in told.broken:
+        tally.broken(line, reason, data)
+    for reason, number in told.ignored:
+        tally.ignored(reason, number)
+    if told.forms is not None:
+        tally.file.format = told.format
+        for note in told.notes:
+            tally.report.note(note)
+
+
+# --- the other side -----------------------------------------------------------------------------------------------
+
+
+class _Heard(Tally):
+    """Counts as any tally does, and keeps what came since the last message."""
+
+    def __init__(self, name: str, format_: str, aside: bool) -> None:
+        super().__init__(ImportReport(), FileReport(name, format_))
+        self._aside = aside
+        self.begin()
+
+    def begin(self) -> None:
+        """A new message."""
+        self.bytes = self.lines = 0
+        self.pieces: list[tuple[int, str, bytes]] = []
+        self.reasons: Counter[str] = Counter()
+
+    def count(self, size: int) -> None:
+        self.bytes += size
+
+    def read(self, count: int = 1) -> None:
+        super().read(count)
+        self.lines += count
+
+    def broken(self, line: int, reason: str, data: bytes = b"") -> None:
+        super().broken(line, reason, data)
+        self.pieces.append((line, reason, data if self._aside else b""))
+
+    def ignored(self, reason: str, count: int = 1) -> None:
+        super().ignored(reason, count)
+        self.reasons[reason] += count
+
+    def told(self, parts: Parts) -> Told:
+        found = Told(parts, self.bytes, self.lines, self.pieces, tuple(self.reasons.items()))
+        self.begin()
+        return found
+
+
+class _Parts:
+    """The events of a message in the making."""
+
+    def __init__(self, cluster: str, pack: bool) -> None:
+        self._packer = Packer(cluster)
+        self._pack = pack
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parts: Parts = []
+        self._items: list[Item] = []
+        self._events = self._bytes = 0
+
+    def add(self, item: Item) -> bool:
+        """One more; True when the message is long enough."""
+        packer = self._packer
+        if not self._pack or type(item) is not NewEvent or not self._packed(item):
+            self._end_run()
+            self._items.append(item)
+            self._events += 1
+            self._bytes += payload_size(item)
+        return self._events + len(packer) >= EVENTS or self._bytes + packer.bytes >= BYTES
+
+    def _packed(self, event: NewEvent) -> bool:
+        """Puts an event into the run at hand, or into a new one; False when it is for none."""
+        if self._items:
+            self._parts.append(self._items)
+            self._items = []
+        if self._packer.add(event):
+            return True
+        self._end_run()
+        return self._packer.add(event)
+
+    def _end_run(self) -> None:
+        count, size = len(self._packer), self._packer.bytes
+        packed = self._packer.take()
+        if packed is not None:
+            self._parts.append(packed)
+            self._events += count
+            self._bytes += size
+
+    def take(self) -> Parts:
+        """All of them, and begins the next message."""
+        self._end_run()
+        if self._items:
+            self._parts.append(self._items)
+        parts = self._parts
+        self._begin()
+        return parts
+
+
+def serve() -> None:
+    """The second process's whole life: hear what to read, read it, tell what is in it."""
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    with socket.socket(fileno=0) as wire:
+        with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the caller is gone
+            asked: Asked = receive(wire)
+            try:
+                for told in _read(asked):
+                    send(wire, told)
+            except (MemoryError, RecursionError) as error:
+                send(wire, Told([], problem=f"{type(error).__name__} {error}".strip()))
+        os._exit(0)
+
+
+def _read(asked: Asked) -> Iterator[Told]:
+    source = asked.source
+    tally = _Heard(source.name, str(source.format), asked.aside)
+    parts = _Parts(asked.reading.cluster, asked.pack)
+    items = items_of(source, asked.reading, tally, tally.count, lambda: asked.today)
+    while True:
+        try:
+            item = next(items)
+        except StopIteration as end:
+            last = tally.told(parts.take())
+            yield last._replace(forms=end.value, format=tally.file.format, notes=tally.report.notes)
+            return
+        if parts.add(item):
+            yield tally.told(parts.take())
