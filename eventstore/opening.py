@@ -10,6 +10,7 @@ name is never imported.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import URL, Connection, inspect, text
 from sqlalchemy.engine import make_url
@@ -59,9 +60,7 @@ def _open_sqlite(path: Path, create: bool, read_only: bool, upgrade: bool, busy_
         raise PlaceMissing(f"the folder {path.absolute().parent} is not there: make it first")
     backend = SQLiteBackend(path, busy_timeout_seconds=busy_timeout_seconds, read_only=read_only, create=create)
     try:
-        if there:
-            _check_file(backend, create and not read_only)
-        if not there or path.stat().st_size == 0:
+        if not there or _is_blank(backend, create and not read_only):
             _prepare_file(backend)
         bring_up(backend, create=create, upgrade=upgrade, read_only=read_only)
     except LedgerMissing as error:
@@ -89,14 +88,29 @@ def _open_postgres(url: URL, create: bool, read_only: bool, upgrade: bool, busy_
     return backend
 
 
-def _check_file(backend: SQLiteBackend, create: bool) -> None:
-    """NotALedger unless the file is a ledger, or empty and about to become one."""
-    if backend.path.stat().st_size == 0:
-        if not create:
-            raise NotALedger(f"{backend.where} is empty, not a ledger")
-        return
+def _is_blank(backend: SQLiteBackend, create: bool) -> bool:
+    """Whether the file is about to become a ledger, as it holds nothing: no bytes, or no table (the disk was full when
+    somebody wanted to make one, or somebody is making one right now). NotALedger unless it is that or a ledger."""
+    found = _looked_into(backend) if backend.path.stat().st_size else _Held(tables=0, application=0)
+    if found.application == schema.APPLICATION_ID:
+        return False
+    if found.tables or found.application:
+        raise NotALedger(f"{backend.where} is a SQLite database, but not a ledger")
+    if not create:
+        raise NotALedger(f"{backend.where} is empty, not a ledger")
+    return True
+
+
+class _Held(NamedTuple):
+    """What a SQLite file holds: how many tables and such, and its application_id."""
+
+    tables: int
+    application: int
+
+
+def _looked_into(backend: SQLiteBackend) -> _Held:
     try:
-        found = _application_id(backend)
+        return _held(backend)
     except EventStoreError:
         # In a folder that cannot be written SQLite cannot make its helper files; without a log that waits to be
         # written back, the file alone is the whole ledger.
@@ -104,16 +118,13 @@ def _check_file(backend: SQLiteBackend, create: bool) -> None:
         if backend._mode != "ro" or (wal.exists() and wal.stat().st_size):
             raise
         backend.read_as_it_stands()
-        found = _application_id(backend)
-    if found != schema.APPLICATION_ID:
-        raise NotALedger(f"{backend.where} is a SQLite database, but not a ledger")
+        return _held(backend)
 
 
-def _application_id(backend: SQLiteBackend) -> int:
+def _held(backend: SQLiteBackend) -> _Held:
     with translated(backend), backend.reading() as connection:
-        connection.execute(text("SELECT count(*) FROM sqlite_master")).scalar()
-        found: int = connection.execute(text("PRAGMA application_id")).scalar_one()
-        return found
+        tables = connection.execute(text("SELECT count(*) FROM sqlite_master")).scalar_one()
+        return _Held(tables, connection.execute(text("PRAGMA application_id")).scalar_one())
 
 
 def _prepare_file(backend: SQLiteBackend) -> None:

@@ -68,6 +68,20 @@ class TestOpening:
         with open_store(str(path), create=True) as store:
             assert store.append([observation()]).positions == [1]
 
+    def test_so_does_a_database_that_somebody_began_and_left_without_a_table(self, path: Path) -> None:
+        """A full disk, or a kill, between the file's first page and its tables."""
+        with sqlite3.connect(path) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+        connection.close()
+        assert path.stat().st_size
+        before = path.read_bytes()
+        for options in ({}, {"read_only": True}, {"upgrade": True}):
+            with pytest.raises(NotALedger, match="empty"):
+                open_store(str(path), **options)
+        assert path.read_bytes() == before
+        with open_store(str(path), create=True) as store:
+            assert store.append([observation()]).positions == [1]
+
     def test_a_url_and_a_path_with_odd_characters(self, tmp_path: Path) -> None:
         odd = tmp_path / "a b%20?#ü.db"
         with open_store(str(odd), create=True) as store:
