@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 LIFE_TYPES = ("GapRecorded", "ListCompleted", "WatchStarted", "WatchFailed", "WatchExpired")
 """Events about a kind as a whole that tell whether it is being recorded."""
 
+NOT_FOUND = 404
+
 KIND_NAMES = tuple(dict.fromkeys(kind.name for kind in KINDS))
 
 
@@ -82,22 +84,28 @@ def inside(gap: Gap) -> Gap:
 def _gaps(ledger: Ledger, cluster: str) -> list[Gap]:
     """Every gap: those that a relist closed, and those of watches that ended and have not been taken up again."""
     found: list[Gap] = []
-    ended: dict[str, Recorded] = {}
+    ended: dict[tuple[str, str], Recorded] = {}
     for recorded in _life(ledger, cluster):
-        event = recorded.event
+        event, scope = recorded.event, (recorded.kind, recorded.namespace)
         if isinstance(event, GapRecorded):
             if not _proven_empty(event):
                 found.append(_closed(recorded, event))
-        elif isinstance(event, WatchFailed | WatchExpired):
-            ended.setdefault(recorded.kind, recorded)
+        elif isinstance(event, WatchFailed | WatchExpired) and not _not_there(event):
+            ended.setdefault(scope, recorded)
         else:
-            ended.pop(recorded.kind, None)
+            ended.pop(scope, None)
     found += [_open(recorded) for recorded in ended.values()]
     return sorted(found, key=lambda gap: (gap.to_micros is None, gap.to_micros or 0, gap.position))
 
 
+def _not_there(event: object) -> bool:
+    """Whether the API server said that it has no such kind: then there is nothing of it to record."""
+    return isinstance(event, WatchFailed) and event.code == NOT_FOUND
+
+
 def _life(ledger: Ledger, cluster: str, to: int | None = None) -> Iterator[Recorded]:
-    return ledger.recorded(cluster=cluster, kinds=KIND_NAMES, namespace="", name="", types=LIFE_TYPES, to=to)
+    """What was said of kinds as a whole, or of a kind in one namespace where only that is recorded."""
+    return ledger.recorded(cluster=cluster, kinds=KIND_NAMES, name="", types=LIFE_TYPES, to=to)
 
 
 def _proven_empty(event: GapRecorded) -> bool:
@@ -143,13 +151,13 @@ def _text(micros: int | None) -> str | None:
 
 
 def unwatched(ledger: Ledger, cluster: str, kinds: Iterable[str], position: int | None = None) -> list[str]:
-    """Those of some kinds of which the record has no list and no watch up to the position, and no object now: that
-    there was none of them is then not known."""
+    """Those of some kinds of which the record has no list and no watch up to the position, and no object now, nor the
+    API server's word that it has no such kind: that there was none of them is then not known."""
     wanted = list(kinds)
     seen = {
         recorded.kind
         for recorded in _life(ledger, cluster, position)
-        if isinstance(recorded.event, ListCompleted | WatchStarted)
+        if isinstance(recorded.event, ListCompleted | WatchStarted) or _not_there(recorded.event)
     }
     return [kind for kind in wanted if kind not in seen and not _has_objects(ledger, cluster, kind)]
 

@@ -2,14 +2,16 @@
 
 Owns that decision. Must not know threads nor requests. Called by `vcledger.record.recorder`.
 
-A run may go on from the newest version of a list, a bookmark or a watch's beginning that the last run stored for the
-very same scope, as everything before it is in the log by then. It has to list when the last run's list was cut off, or
-its version had expired, when the scope is new or its labels were others, and when there was no run before.
+A run may go on from the newest version of a list, a bookmark or a watch's beginning that an earlier one stored for the
+very same scope, as everything before it is in the log by then. It has to list when a list was cut off since, or a
+version has expired, when the scope is new or its labels were others, and when there was no run before. Since when
+nobody looked is then said by the last such version too: what stands after it may be a part of a list, or an import's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -29,7 +31,7 @@ STARTED, STOPPED = "recorder-started", "recorder-stopped"
 RUNS = Subject(RECORDING, "", STARTED)
 ENDS = Subject(RECORDING, "", STOPPED)
 
-LOOK_BACK = 200
+LOOK_BACK, RUNS_LOOKED_AT = 200, 50
 POINTS = ("ListStarted", "ListCompleted", "WatchStarted", "WatchExpired", "Bookmark")
 
 
@@ -69,51 +71,61 @@ _runs = msgspec.json.Decoder(Run)
 _markers = msgspec.json.Decoder(Marker)
 
 
-def version_of(newest_first: Iterable[StoredEvent], started: int) -> str:
-    """The version to go on from by the events about a kind as a whole, of the run that began at the position `started`;
-    '' when there is none."""
+class Reached(NamedTuple):
+    """How far runs had got with a kind: the newest version before which nothing is missing, when it was said, by which
+    run (its position), and whether a watch may go on from there."""
+
+    since: LastSeen
+    run: int
+    resume: bool
+
+
+def reached(newest_first: Iterable[StoredEvent], runs: Mapping[int, Run]) -> Reached | None:
+    """By the events about a kind as a whole, of the runs that began at these positions. None when they had not got to
+    any version."""
+    resume = True
     for event in newest_first:
-        if event.causation != started or event.type not in POINTS:
+        if event.causation is None or event.causation not in runs or event.type not in POINTS:
             continue
         if event.type in ("ListStarted", "WatchExpired"):
-            return ""
+            resume = False
+            continue
         version = _versioned.decode(event.payload).resource_version
-        return "" if version in NO_VERSIONS else version
-    return ""
+        if version not in NO_VERSIONS:
+            return Reached(LastSeen(event.observed_at, version), event.causation, resume)
+    return None
 
 
-def last_run(store: EventStore, cluster: str) -> tuple[int, Run] | None:
-    """The newest run on the cluster: the position of its start, and what it was about."""
-    newest = store.read(cluster=cluster, kinds=RUNS.kind, name=RUNS.name, types="Marker", reverse=True, limit=1)
-    event = next(iter(newest), None)
-    if event is None:
-        return None
-    try:
-        return event.position, _runs.decode(_markers.decode(event.payload).detail)
-    except msgspec.DecodeError:
-        return None
+def last_runs(store: EventStore, cluster: str) -> dict[int, Run]:
+    """The newest runs on the cluster: the position of each one's start, and what it was about."""
+    newest = store.read(
+        cluster=cluster, kinds=RUNS.kind, name=RUNS.name, types="Marker", reverse=True, limit=RUNS_LOOKED_AT
+    )
+    found: dict[int, Run] = {}
+    for event in newest:
+        with contextlib.suppress(msgspec.DecodeError):
+            found[event.position] = _runs.decode(_markers.decode(event.payload).detail)
+    return found
 
 
 def begins(store: EventStore, cluster: str, wanted: Sequence[Scope]) -> dict[Scope, Begin]:
     """How each scope begins. To be called before the new run's own marker is stored."""
     if cluster not in store.clusters():
         return {scope: Begin([], None, False) for scope in wanted}
-    run = last_run(store, cluster)
-    return {scope: begin(store, cluster, scope, run) for scope in wanted}
+    runs = last_runs(store, cluster)
+    return {scope: begin(store, cluster, scope, runs) for scope in wanted}
 
 
-def begin(store: EventStore, cluster: str, scope: Scope, run: tuple[int, Run] | None) -> Begin:
+def begin(store: EventStore, cluster: str, scope: Scope, runs: Mapping[int, Run]) -> Begin:
     """How one scope begins."""
     known = [
         Known(head.stream.namespace, head.stream.name, head.stream.uid, head.resource_version, head.position)
         for head in store.live(cluster, scope.kind)
         if head.stream.name and scope.namespace in ("", head.stream.namespace)
     ]
-    since = _last_sign(store, cluster, scope)
-    if run is not None and Scoped(*scope) in run[1].scopes:
-        started = run[0]
+    if runs:
         newest = store.read(
-            after=started,
+            after=min(runs),
             cluster=cluster,
             kinds=scope.kind,
             namespace=scope.namespace,
@@ -122,11 +134,11 @@ def begin(store: EventStore, cluster: str, scope: Scope, run: tuple[int, Run] | 
             late=False,
             reverse=True,
         )
-        version = version_of(newest, started)
-        if version:
-            time = since.time if since is not None else 0
-            return Begin(known, LastSeen(time, version), True)
-    return Begin(known, since, False)
+        found = reached(newest, runs)
+        if found is not None:
+            same = Scoped(*scope) in runs[found.run].scopes
+            return Begin(known, found.since, found.resume and same)
+    return Begin(known, _last_sign(store, cluster, scope), False)
 
 
 def _last_sign(store: EventStore, cluster: str, scope: Scope) -> LastSeen | None:

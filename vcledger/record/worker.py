@@ -38,7 +38,7 @@ _ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>(?:, )?:? ?|object at 0x[0-9a-f]+
 
 
 T = TypeVar("T")
-P = TypeVar("P", contravariant=True)
+P_contra = TypeVar("P_contra", contravariant=True)
 
 
 class Fed(Protocol[T]):
@@ -54,10 +54,10 @@ class Fed(Protocol[T]):
     def lines(self, lines: Iterable[tuple[str, bytes]], now: int, luck: float = 0.0) -> Turn[T]: ...
 
 
-class Intake(Protocol[P]):
+class Intake(Protocol[P_contra]):
     """Where a worker's items go. False: nothing more is taken."""
 
-    def put(self, group: Sequence[P], /) -> bool: ...
+    def put(self, group: Sequence[P_contra], /) -> bool: ...
 
 
 class Worker(Generic[T]):

@@ -18,7 +18,6 @@ import yaml
 
 from tests.unit.record.simulated import Server, Stream
 from vcledger.runtime.port import Answer
-from vcledger.sim import status
 from volcano.objects.kinds import KINDS
 
 KIND_AT = {

@@ -83,6 +83,27 @@ def test_a_watch_that_ended_and_was_not_taken_up_again_is_a_gap_without_an_end(l
     assert gaps.gaps_at(ledger, "c", micros(43)) == []
 
 
+def test_a_kind_that_is_not_installed_is_neither_a_gap_nor_unknown(ledger: Ledger) -> None:
+    ledger.store.append([about("PersistentVolume", WatchFailed(resource="persistentvolumes", code=404), 40)])
+    assert gaps.gaps_at(ledger, "c", micros(41)) == []
+    assert gaps.unwatched(ledger, "c", ["PersistentVolume"]) == []
+
+
+def test_a_kind_that_is_recorded_by_namespaces_has_gaps_of_each(ledger: Ledger) -> None:
+    def of(namespace: str, event: DomainEvent, second: float) -> NewEvent:
+        return codec.domain("c", Subject(kind="Pod", namespace=namespace, name="", uid=""), event, micros(second))
+
+    ledger.store.append(
+        [
+            of("a", WatchFailed(resource="pods", message="EOF"), 40),
+            of("b", WatchFailed(resource="pods", message="EOF"), 41),
+            of("a", WatchStarted(resource="pods"), 42),
+        ]
+    )
+    (open_gap,) = gaps.gaps_at(ledger, "c", micros(50))
+    assert (open_gap.kind, open_gap.from_micros) == ("Pod", micros(41))
+
+
 def test_other_clusters_gaps_do_not_count(ledger: Ledger) -> None:
     ledger.store.append(build.life("d"))
     assert gaps.gaps_at(ledger, "d", micros(20)) == []
