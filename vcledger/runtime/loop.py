@@ -96,6 +96,11 @@ class Loop:
         """Inputs wait for a step."""
         return bool(self._inputs)
 
+    @property
+    def queued(self) -> int:
+        """So many inputs wait for a step."""
+        return len(self._inputs)
+
     def next_due(self) -> int | None:
         """When the next timer runs out, in microseconds; None when only an input can bring anything about."""
         return None if self.down is not None else self.flow.next_due(self._now)
