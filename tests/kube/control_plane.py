@@ -74,6 +74,7 @@ class ControlPlane:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._port: WirePort | None = None
         self._names = 0
+        self._defined = False
 
     # --- its life -------------------------------------------------------------------------------------------------
 
@@ -89,12 +90,15 @@ class ControlPlane:
         self._wait("etcd", lambda: _answers(f"http://127.0.0.1:{self.etcd_port}/readyz"))
         self.start_api()
         self.apply(sorted(CRDS.glob("*.yaml")))
+        self._defined = True
         self._wait("kube-apiserver", self._serves_all_kinds)
 
     def start_api(self) -> None:
-        """Starts the API server on the etcd that runs."""
+        """Starts the API server on the etcd that runs; it serves Volcano's kinds where they are defined already."""
         self._run("kube-apiserver", self._api_flags())
         self._wait("kube-apiserver", lambda: self.port.raw("GET", "/readyz").code == 200)
+        if self._defined:
+            self._wait("kube-apiserver", self._serves_all_kinds)
 
     def stop_api(self, *, kill: bool = False) -> None:
         """Stops the API server, as a node's shutdown does, or, with `kill`, at once."""
