@@ -12,9 +12,10 @@ from projections.cache.state import JobInfo
 from projections.diagnosis.claims import pod_claims
 from projections.diagnosis.gang import Trial, ready_count, try_gang
 from projections.diagnosis.nodes import refuses
-from projections.diagnosis.reasons import fit_message
+from projections.diagnosis.reasons import Reason, fit_message
 from projections.diagnosis.views import ClusterView, GroupView, TaskView
 from projections.diagnosis.volumes import VolumeBinding
+from projections.diagnosis.words import task_message
 from vcledger.scheduler import binder, place
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.inputs import Allocate, AllocateJob, ScheduleTask
@@ -70,9 +71,12 @@ def one_job(hand: Hand, key: str) -> None:
     cluster = place.cluster_of(flow, pods)
     trial = try_gang(group, cluster)
     if trial.placed and not trial.short:
-        plans = _plans(hand, cluster, trial)
-        if plans is not None:
+        plans, refused = _plans(hand, cluster, trial)
+        if refused is None:
             _commit(hand, job, plans, trial)
+        else:
+            table = {refused.node: list(refused.refused)}
+            place.unschedulable(hand, refused.task, key, fit_message(table), table)
     elif trial.short:
         _discard(hand, job, group, trial)
     if not trial.short:
@@ -82,14 +86,22 @@ def one_job(hand: Hand, key: str) -> None:
             if task.best_effort and task.pod is not None and not task.gated
         ]
     for task in trial.order:
-        table = trial.failed.get(task.uid)
-        if table is not None:
-            place.unschedulable(hand, task, key, fit_message(table), table)
+        _say(hand, key, group, trial, cluster, task)
 
 
-def _plans(hand: Hand, cluster: ClusterView, trial: Trial) -> list[place.Plan] | None:
-    """What each placed task takes, volumes that the ones before it take left out; None when one of them can't after
-    all, and then the gang gets nothing."""
+def _say(hand: Hand, job: str, group: GroupView, trial: Trial, cluster: ClusterView, task: TaskView) -> None:
+    """Why a member of the gang gets no node in this pass, in Volcano's words (JobInfo.TaskSchedulingReason). One that
+    has a place gets it, unless the gang is short."""
+    placed = task.uid in trial.placed
+    if task.pod is not None and not (placed and not trial.short):
+        reason = place.SCHEDULABLE if placed else place.UNSCHEDULABLE
+        table = trial.failed.get(task.uid, {})
+        place.unschedulable(hand, task, job, task_message(task, group, trial, cluster), table, reason)
+
+
+def _plans(hand: Hand, cluster: ClusterView, trial: Trial) -> tuple[list[place.Plan], place.Plan | None]:
+    """What each placed task takes, volumes that the ones before it take left out; and the first plan that is refused
+    after all, and then the gang gets nothing."""
     flow = hand.flow
     plans: list[place.Plan] = []
     reserved: list[str] = []
@@ -102,13 +114,15 @@ def _plans(hand: Hand, cluster: ClusterView, trial: Trial) -> list[place.Plan] |
         claims = pod_claims(task.pod, cluster)
         binding = VolumeBinding(claims, cluster, reserved) if claims.states else None
         plan = place.claims_on(flow, task, binding, nodes[name], claimed)
-        if plan.refused or claims.problems or (binding is not None and refuses(binding.check(nodes[name]))):
-            return None
+        found = binding.check(nodes[name]) if binding is not None else []
+        problems = [Reason("claims", one.text, one.detail) for one in claims.problems]
+        if plan.refused or problems or refuses(found):
+            return plans, plan._replace(refused=plan.refused or (*problems, *found))
         reserved += [one.volume for one in plan.bindings]
         claimed.update({static.claim: name for static in plan.bindings})
         claimed.update({provision.claim: name for provision in plan.provisions})
         plans.append(plan)
-    return plans
+    return plans, None
 
 
 def _commit(hand: Hand, job: JobInfo, plans: list[place.Plan], trial: Trial) -> None:

@@ -255,6 +255,7 @@ def queue_resync(hand: Hand, task: FlowTask, reason: str, cause: int, attempt: i
 
 
 class _Condition(msgspec.Struct):
+    reason: str = ""
     message: str = ""
 
 
@@ -271,14 +272,14 @@ _sent = msgspec.json.Decoder(_Sent)
 
 def condition_answered(hand: Hand, position: int, intent: Intent, request: Patch, answer: Answer) -> None:
     """The outcome of the condition's patch. It is not sent again: the next failure has its own."""
-    message = _sent.decode(request.body).status.conditions[0].message
+    sent = _sent.decode(request.body).status.conditions[0]
     ref = _ref(intent, "")
     if answer.ok:
         event: PodConditionPatched | PodConditionPatchFailed = PodConditionPatched(
             type="PodScheduled",
             status="False",
-            reason=SCHEDULER_ERROR,
-            message=message,
+            reason=sent.reason,
+            message=sent.message,
             new_resource_version=volume_binder.version_in(answer.body),
         )
     else:
@@ -288,8 +289,8 @@ def condition_answered(hand: Hand, position: int, intent: Intent, request: Patch
             status="False",
             code=failure.code,
             error=failure.message,
-            reason=SCHEDULER_ERROR,
-            message=message,
+            reason=sent.reason,
+            message=sent.message,
         )
     hand.add(pod_subject(ref), event, cause=position, known=RECORDED)
 

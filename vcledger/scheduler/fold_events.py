@@ -16,7 +16,7 @@ from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler import bodies, charges
 from vcledger.scheduler.assumed import Assumption
 from vcledger.scheduler.inputs import Noticed
-from vcledger.scheduler.state import Doubt, Flow, FlowTask, Handler, Intent, Recovery
+from vcledger.scheduler.state import Condition, Doubt, Flow, FlowTask, Handler, Intent, Recovery
 from vcledger.scheduler.transitions import Phase, Step, after
 from volcano.events import binding, cleanup, node_sync, recovery, resync, scheduling, volume
 from volcano.events.base import DomainEvent, Recorded
@@ -27,6 +27,7 @@ SECOND = 1_000_000
 LOST = "AnswerLost"
 """`ResyncQueued.reason` of a bind whose outcome is not known."""
 SCHEDULER_ERROR = "SchedulerError"
+_NEVER = (400, 403, 404, 405, 422)
 
 
 def watch_key(kind: str, key: str) -> str:
@@ -127,6 +128,10 @@ def _discarded(flow: Flow, at: Recorded, event: scheduling.AllocationDiscarded) 
 
 def _unschedulable(flow: Flow, at: Recorded, event: scheduling.TaskUnschedulable) -> None:
     flow.said[at.uid] = event.message
+    key = f"{at.namespace}/{at.name}"
+    if condition_is_news(flow, at.uid, key, event.reason, event.message):
+        flow.intents[at.position] = Intent("condition", at.uid, key)
+        flow.conditions[at.uid] = Condition(event.reason, event.message)
 
 
 # --- volumes ------------------------------------------------------------------------------------------------------
@@ -301,16 +306,26 @@ def _of_another(task: FlowTask, intent: int | None) -> bool:
 def wants_condition(flow: Flow, uid: str, key: str, event: binding.BindFailed) -> bool:
     """Whether a failed bind is told in the pod's condition: not of a pod that is gone or bound elsewhere, not while the
     answer is only lost, and not where the cached pod says it already (fact 24)."""
-    pod, task = flow.pods.get(key), flow.tasks.get(uid)
-    if pod is None or pod.metadata.uid != uid or task is None:
+    task = flow.tasks.get(uid)
+    if task is None or event.answer_lost or event.code == 404 or event.bound_to or _of_another(task, event.intent):
         return False
-    if event.answer_lost or event.code == 404 or event.bound_to or _of_another(task, event.intent):
+    return condition_is_news(flow, uid, key, SCHEDULER_ERROR, failed_message(event))
+
+
+def condition_is_news(flow: Flow, uid: str, key: str, reason: str, message: str) -> bool:
+    """Whether the pod, which waits for a node, does not say so already, nor will once what we wrote is seen."""
+    pod = flow.pods.get(key)
+    if pod is None or pod.metadata.uid != uid:
         return False
-    message = failed_message(event)
-    written, version = flow.conditions.get(uid, ("", ""))
-    if written == message and (not version or _before(pod.metadata.resource_version, version)):
+    written = flow.conditions.get(uid)
+    same = written is not None and (written.reason, written.message) == (reason, message)
+    if (
+        same
+        and written is not None
+        and (not written.version or _before(pod.metadata.resource_version, written.version))
+    ):
         return False
-    return bodies.condition_differs(pod, "False", SCHEDULER_ERROR, message)
+    return bodies.condition_differs(pod, "False", reason, message)
 
 
 def _before(seen: str, written: str) -> bool:
@@ -326,7 +341,7 @@ def _bind_failed(flow: Flow, at: Recorded, event: binding.BindFailed) -> None:
     _close(flow, event.intent)
     if wants_condition(flow, at.uid, f"{at.namespace}/{at.name}", event):
         flow.intents[at.position] = Intent("condition", at.uid, f"{at.namespace}/{at.name}")
-        flow.conditions[at.uid] = failed_message(event), ""
+        flow.conditions[at.uid] = Condition(SCHEDULER_ERROR, failed_message(event))
     task = flow.tasks.get(at.uid)
     if task is None or task.phase is Phase.ENDED or _of_another(task, event.intent):
         return
@@ -338,12 +353,15 @@ def _bind_failed(flow: Flow, at: Recorded, event: binding.BindFailed) -> None:
 def _condition_patched(flow: Flow, at: Recorded, event: binding.PodConditionPatched) -> None:
     _close(flow, at.causation)
     if at.uid in flow.conditions:
-        flow.conditions[at.uid] = event.message, event.new_resource_version
+        flow.conditions[at.uid] = Condition(event.reason, event.message, event.new_resource_version)
 
 
 def _condition_refused(flow: Flow, at: Recorded, event: binding.PodConditionPatchFailed) -> None:
+    """What may go through another time is written again with the next failure, or when the task is next tried. What the
+    server will never have is not, until there is something else to say."""
     _close(flow, at.causation)
-    flow.conditions.pop(at.uid, None)
+    if event.reason == SCHEDULER_ERROR or event.code not in _NEVER:
+        flow.conditions.pop(at.uid, None)
 
 
 # --- resync -------------------------------------------------------------------------------------------------------
@@ -586,6 +604,7 @@ __all__ = [
     "SCHEDULER_ERROR",
     "assumed_of",
     "cleanup_key",
+    "condition_is_news",
     "drop",
     "end",
     "failed_message",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from vcledger.scheduler import binder
 from vcledger.scheduler.decision import RECORDED, Hand
-from vcledger.scheduler.fold_events import LOST, SCHEDULER_ERROR, cleanup_key
+from vcledger.scheduler.fold_events import LOST, cleanup_key
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import MAX_MICROSECONDS, backoff_microseconds
 from vcledger.scheduler.state import SECOND
@@ -156,12 +156,14 @@ def _orphans(hand: Hand, known: list[int]) -> None:
         namespace, _, name = intent.key.partition("/")
         subject = Subject("Pod", namespace, name, intent.uid)
         if intent.kind == "condition":
+            said = hand.flow.conditions.get(intent.uid)
             event = PodConditionPatchFailed(
                 type="PodScheduled",
                 status="False",
                 code=0,
                 error="the process ended before an answer came",
-                reason=SCHEDULER_ERROR,
+                reason=said.reason if said is not None else "",
+                message=said.message if said is not None else "",
             )
             hand.add(subject, event, cause=position)
         elif intent.kind == "bind" and position not in known:

@@ -17,10 +17,13 @@ from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses
 from projections.diagnosis.reasons import VOLUME_BIND, Reason
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod, TaskView
 from projections.diagnosis.volumes import VolumeBinding, storage_asked
+from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
+from vcledger.scheduler.fold_events import condition_is_news
+from vcledger.scheduler.requests import Patch
 from vcledger.scheduler.state import Flow
 from vcledger.why_views import lone_task, reported_attachments, task_view
-from volcano.events.base import Subject
+from volcano.events.base import Subject, TaskRef
 from volcano.events.scheduling import FitErrors, TaskAllocated, TaskUnschedulable
 from volcano.events.volume import Provision, StaticBinding, VolumesAssumed
 from volcano.objects import intree
@@ -230,24 +233,41 @@ def allocate(hand: Hand, plan: Plan, job: str, cause: int | None, *, ready: int 
     return position
 
 
-def unschedulable(hand: Hand, task: TaskView, job: str, message: str, table: Mapping[str, Iterable[Reason]]) -> None:
-    """The task got no node; written when that is news."""
-    if hand.flow.said.get(task.uid) == message:
+UNSCHEDULABLE, SCHEDULABLE = "Unschedulable", "Schedulable"
+"""Reasons of a PodScheduled condition that is False: no node will do, or one would if the gang had them all."""
+
+
+def unschedulable(
+    hand: Hand, task: TaskView, job: str, message: str, table: Mapping[str, Iterable[Reason]],
+    reason: str = UNSCHEDULABLE,
+) -> None:  # fmt: skip
+    """The task got no node: written when that is news, and into the pod's condition unless it says so already
+    (taskUnschedulable)."""
+    flow = hand.flow
+    tell = condition_is_news(flow, task.uid, task.key, reason, message)
+    if flow.said.get(task.uid) == message and not tell:
         return
     groups: dict[tuple[str, ...], list[str]] = {}
     for node, reasons in table.items():
         groups.setdefault(tuple(one.line for one in reasons if one.scheduler), []).append(node)
     event = TaskUnschedulable(
         job=job,
-        reason="Unschedulable",
+        reason=reason,
         message=message,
         fit_errors=tuple(FitErrors(reasons=texts, nodes=tuple(names)) for texts, names in groups.items()),
         nodes_total=len(table),
     )
-    hand.add(subject_of(task), event, cause=task.position or None)
+    position = hand.add(subject_of(task), event, cause=task.position or None)
+    if tell:
+        ref = TaskRef(namespace=task.namespace, name=task.name, uid=task.uid)
+        hand.tell(ref, position, "FailedScheduling", message, warning=True)
+        body = condition_patch(flow.pods[task.key], "False", reason, message, hand.now)
+        hand.effect(position, Patch("Pod", task.namespace, task.name, body, "status"))
 
 
 __all__ = [
+    "SCHEDULABLE",
+    "UNSCHEDULABLE",
     "Plan",
     "allocate",
     "claims_on",

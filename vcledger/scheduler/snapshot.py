@@ -23,12 +23,12 @@ from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler.assumed import AssumeCache, Assumption
 from vcledger.scheduler.fold import SENT_BACK, Change, evolve
 from vcledger.scheduler.queues import Item, WorkQueue
-from vcledger.scheduler.state import Doubt, Flow, FlowConfig, FlowTask, Handler, Intent, Recovery
+from vcledger.scheduler.state import Condition, Doubt, Flow, FlowConfig, FlowTask, Handler, Intent, Recovery
 from volcano.events.base import Recorded
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
-VERSION = CACHE_VERSION * 1_000 + 1
+VERSION = CACHE_VERSION * 1_000 + 2
 """To be raised with every change of the flow's fold or of these bytes; the cache's is part of it."""
 
 
@@ -65,7 +65,7 @@ class Image(msgspec.Struct, array_like=True):
     attempts: dict[str, int]
     handlers: dict[str, Handler]
     said: dict[str, str]
-    conditions: dict[str, tuple[str, str]]
+    conditions: dict[str, Condition]
     volumes_raw: dict[str, bytes]
     volumes: list[AssumedRow]
     claims_raw: dict[str, bytes]

@@ -111,6 +111,15 @@ class Doubt(NamedTuple):
     key: str
 
 
+class Condition(NamedTuple):
+    """A PodScheduled condition that we wrote. `version`: the pod's with it, '' while the answer is out or when the
+    server would not have it."""
+
+    reason: str
+    message: str
+    version: str = ""
+
+
 class Handler(msgspec.Struct):
     """A task's own handler of bind errors."""
 
@@ -130,7 +139,7 @@ class Flow:
     """The state. Only `vcledger.scheduler.fold.evolve` changes it.
 
     versions    the highest resourceVersion seen of each kind
-    conditions  the condition last written to a pod (by UID): its message and version, '' while the answer is out
+    conditions  the condition last written to a pod (by UID)
     coming      pods on their way, as they will stand on their nodes
     guarded     the pods whose own anti-affinity concerns everybody
     notices     what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
@@ -152,7 +161,7 @@ class Flow:
         self.attempts: dict[str, int] = {}
         self.handlers: dict[str, Handler] = {}
         self.said: dict[str, str] = {}
-        self.conditions: dict[str, tuple[str, str]] = {}
+        self.conditions: dict[str, Condition] = {}
         self.volumes: AssumeCache[PersistentVolume] = AssumeCache(self.cache.volumes)
         self.claims: AssumeCache[PersistentVolumeClaim] = AssumeCache(self.cache.claims)
         self.watchers: dict[str, dict[str, None]] = {}
@@ -243,6 +252,7 @@ class Flow:
 __all__ = [
     "FLOW_MODEL",
     "SECOND",
+    "Condition",
     "Doubt",
     "Flow",
     "FlowConfig",

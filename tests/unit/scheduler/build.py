@@ -230,6 +230,11 @@ class World:
                 found.append(event)
         return found
 
+    def recorded(self, kind: type[DomainEvent]) -> list[Any]:
+        """The events of a type with their envelopes."""
+        found = (codec.recorded(stored) for stored in self.store.read(cluster="c"))
+        return [one for one in found if type(one.event) is kind]
+
     def names(self, name: str) -> list[str]:
         """Names of the events about a name, observations apart."""
         return [type(one).__name__ for one in self.events(None, name) if not type(one).__name__.startswith("Object")]
@@ -259,6 +264,7 @@ __all__ = [
     "Answer",
     "Bind",
     "Create",
+    "Effect",
     "Get",
     "Patch",
     "Update",
