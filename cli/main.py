@@ -22,6 +22,7 @@ from cli.complete import PROTOCOL
 COMMANDS = (
     "import_",
     "record",
+    "schedule",
     "get",
     "state",
     "why",
@@ -64,6 +65,11 @@ class LedgerGroup(TyperGroup):
             self.commands.update(commands_of(MODULES[cmd_name]))
         return self.commands.get(cmd_name)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`-o=json` and `-n=NS` mean what they mean to kubectl, whose users write them so."""
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(ctx, [*map(without_equals, args[:end]), *args[end:]])
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """All commands are loaded for a name that is none of them: the error suggests the nearest."""
         if args and args[0] not in MODULES:
@@ -88,6 +94,11 @@ class LedgerGroup(TyperGroup):
         if standalone:
             sys.exit(code)
         return code
+
+
+def without_equals(word: str) -> str:
+    """`-ojson` for `-o=json`, which our parser would read as the value `=json`."""
+    return word[:2] + word[3:] if word.startswith(("-o=", "-n=")) else word
 
 
 app = typer.Typer(

@@ -7,12 +7,10 @@ does. Called by `cli.main`.
 from __future__ import annotations
 
 import random
-import re
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +19,7 @@ import typer
 
 from cli import render
 from cli.common import CHECK_FAILED, INTERRUPTED, DbOption, fail
+from cli.running import seconds_of, shown
 
 if TYPE_CHECKING:
     from vcledger.record.recorder import Outcome, Recorder, Standing
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 0.5
 PROBLEMS_SHOWN = 2
 WATCH_BUFFER_BYTES = 4 << 20
-
-UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def register(app: typer.Typer) -> None:
@@ -130,7 +127,11 @@ def record(
     )
     end = None if lasting is None else seconds_of("--for", lasting)
     name = cluster or port.cluster_name or "default"
-    with shown() as (say, show):
+    with shown() as (say, show_line):
+
+        def show(standing: Standing) -> None:
+            show_line(status(standing))
+
         recorder = Recorder(db, name, port, options, told=say)
         say(f"recording {port.server} as cluster {name}: {render.plural(len(wanted), 'list')} (seed {options.seed})")
         outcome, caught = run(recorder, listen, end, say, show)
@@ -200,26 +201,6 @@ def say_how_it_ended(outcome: Outcome, caught: int) -> None:
 # --- what is shown ------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def shown() -> Iterator[tuple[Callable[[str], None], Callable[[Standing], None]]]:
-    """How to say a line, and how to show the standing: on a terminal a status line below the others, else lines only,
-    which are all flushed at once."""
-    if not sys.stdout.isatty():
-        yield typer.echo, (lambda standing: None)
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    with Live(Text(""), console=console, refresh_per_second=4, transient=True) as live:
-
-        def say(line: str) -> None:
-            console.print(Text(line), soft_wrap=True)
-
-        yield say, (lambda standing: live.update(Text(status(standing), overflow="ellipsis", no_wrap=True)))
-
-
 def status(standing: Standing) -> str:
     """`3 of 14 watched | 1,204 events, 12/s, position 1,310 | 2.1 MB | 0 waiting`, and what is wrong."""
     parts = [
@@ -240,14 +221,6 @@ def status(standing: Standing) -> str:
 def words(given: list[str] | None) -> list[str]:
     """Options that may be repeated and may name several by commas."""
     return [word for text in given or () for word in text.split(",") if word]
-
-
-def seconds_of(option: str, text: str) -> float:
-    """Seconds of `90s`, `15m`, `36h`, `14d`, `2w`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip())
-    if found is None or not float(found[1]):
-        fail(f"{option} {text}: give a number with s, m, h, d or w, such as 36h or 14d")
-    return float(found[1]) * UNITS[found[2]]
 
 
 def bytes_of(option: str, text: str) -> int:

@@ -59,31 +59,43 @@ def is_dead(owner: str) -> bool:
 
 
 def taken(
-    store: EventStore, cluster: str, stop: threading.Event, waiting: Callable[[str], None], take_over: bool = False
+    store: EventStore,
+    cluster: str,
+    stop: threading.Event,
+    waiting: Callable[[str], None],
+    take_over: bool = False,
+    *,
+    role: str = RECORDER,
+    over: Callable[[str], bool] = is_dead,
 ) -> Lease:
-    """The role of the cluster's recorder. One whose holder has died is taken over: at once when it was a process of
-    this machine, else when its time has ended. AlreadyRecorded when the holder renews it, so it lives, unless
-    `take_over` says to take it all the same: the former holder can then store nothing more."""
+    """The role of the cluster's recorder, or another. One whose holder has died is taken over: at once when `over` says
+    so of its owner, such as of a process of this machine, else when its time has ended. RoleHeld when the holder renews
+    it, so it lives, unless `take_over` says to take it all the same: the former holder can then store nothing more."""
     seen: Lease | None = None
     while True:
         try:
-            return store.acquire(cluster, RECORDER, this_process(), seconds=LEASE_SECONDS, take_over=take_over)
+            return store.acquire(cluster, role, this_process(), seconds=LEASE_SECONDS, take_over=take_over)
         except LeaseHeld as held:
-            found = next((one for one in store.leases(cluster) if one.role == RECORDER), None)
+            found = next((one for one in store.leases(cluster) if one.role == role), None)
             if found is None:
                 continue
-            if is_dead(found.owner):
-                return store.acquire(cluster, RECORDER, this_process(), seconds=LEASE_SECONDS, take_over=True)
+            if over(found.owner):
+                return store.acquire(cluster, role, this_process(), seconds=LEASE_SECONDS, take_over=True)
             alive = seen is not None and (found.term, found.renewed_at) != (seen.term, seen.renewed_at)
             if alive or stop.is_set():
-                raise AlreadyRecorded(f"{held}: one recorder of a cluster at a time on a ledger") from held
+                error = AlreadyRecorded if role == RECORDER else RoleHeld
+                raise error(f"{held}: one {role} of a cluster at a time on a ledger") from held
             if seen is None:
                 waiting(f"{found.owner} had this role; waiting up to {LEASE_SECONDS:g} s to see whether it lives")
             seen = found
             stop.wait(1.0)
 
 
-class AlreadyRecorded(VcledgerError):
+class RoleHeld(VcledgerError):
+    """Another process does this work for the cluster on this ledger."""
+
+
+class AlreadyRecorded(RoleHeld):
     """Another recorder of the cluster writes into this ledger."""
 
 

@@ -1,0 +1,184 @@
+"""`vcledger schedule`: the bind flow on a real API server.
+
+Owns the options, the status line and the end by signals. Must not know how anything is scheduled: `vcledger.schedule`
+does. Called by `cli.main`.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli import render
+from cli.common import CHECK_FAILED, INTERRUPTED, DbOption, fail
+from cli.running import seconds_of, shown
+
+if TYPE_CHECKING:
+    from vcledger.schedule.scheduler import Outcome, Scheduler, State
+
+REFRESH_SECONDS = 0.5
+NO_LOCK = "none"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("schedule")(schedule)
+
+
+def schedule(
+    db: DbOption = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="The kubeconfig's context. Default: its current one")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in the cluster"),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME", help="What the ledger calls it. Default: as the kubeconfig does"),
+    ] = None,
+    scheduler_name: Annotated[
+        str, typer.Option("--scheduler-name", metavar="NAME", help="Schedule pods with this spec.schedulerName")
+    ] = "vcledger",
+    default_queue: Annotated[
+        str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none")
+    ] = "default",
+    lock: Annotated[
+        str,
+        typer.Option("--lock", metavar="NS/NAME", help="The leader lock: a Lease; none: run without one, alone"),
+    ] = "kube-system/vcledger",
+    period: Annotated[
+        str, typer.Option("--period", metavar="TIME", help="Between two allocation passes, such as 1s")
+    ] = "1s",
+    bind_timeout: Annotated[
+        str, typer.Option("--bind-timeout", metavar="TIME", help="How long a pod's volumes may take to be bound")
+    ] = "10m",
+    settle: Annotated[
+        str,
+        typer.Option("--settle", metavar="TIME", help="How long a request without an answer may still come through"),
+    ] = "60s",
+    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Requests at a time")] = 16,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there"),
+    ] = None,
+    lasting: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End after so long, such as 30s or 8h")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of the jitter of waits. Default: drawn, and said")
+    ] = None,
+    take_over: Annotated[
+        bool, typer.Option("--take-over", help="Take the place of a scheduler that still has the ledger's role")
+    ] = False,
+    no_snapshots: Annotated[
+        bool, typer.Option("--no-snapshots", help="Make no snapshots of the cache; reads of the past then take longer")
+    ] = False,
+) -> None:
+    """Schedule pods: gangs, their volumes, their binds, on a real API server, until it is told to end.
+
+    Each decision and each answer is an event of the ledger, stored before anything is done about it. Started again, it
+    settles what was in flight by asking. SIGTERM and Ctrl-C end it when what is out has been answered. Of several with
+    the same lock one schedules, and the others wait for it.
+    """
+    from vcledger.runtime.access import find_access
+    from vcledger.runtime.wire import WirePort
+    from vcledger.schedule.scheduler import Options, Scheduler
+
+    options = Options(
+        scheduler_name=scheduler_name,
+        lock=None if lock == NO_LOCK else lock,
+        period_seconds=seconds_of("--period", period),
+        bind_timeout_seconds=seconds_of("--bind-timeout", bind_timeout),
+        settle_seconds=seconds_of("--settle", settle),
+        workers=workers,
+        seed=random.SystemRandom().randrange(1 << 32) if seed is None else seed,
+        snapshots=not no_snapshots,
+        take_over=take_over,
+        default_queue=default_queue,
+    )
+    end = None if lasting is None else seconds_of("--for", lasting)
+    port = WirePort(find_access(kubeconfig, context))
+    lock_port = WirePort(find_access(kubeconfig, context), request_seconds=options.timing.renew_seconds / 2)
+    with shown() as (say, show):
+        name = cluster or port.cluster_name or "default"
+        scheduler = Scheduler(db, name, port, options, lock_port=lock_port, told=say)
+        say(f"{port.server} as cluster {name}, scheduler name {scheduler_name} (seed {options.seed})")
+        outcome, caught = run(scheduler, listen, end, say, lambda state: show(status(state)))
+    for one in (port, lock_port):
+        one.close()
+    say_how_it_ended(outcome, caught)
+
+
+def run(
+    scheduler: Scheduler,
+    listen: str | None,
+    end: float | None,
+    say: Callable[[str], None],
+    show: Callable[[State], None],
+) -> tuple[Outcome, int]:
+    """The run, its page and its status line beside it. Returns how it ended, and the signal that ended it, or 0."""
+    caught: list[int] = []
+
+    def on_signal(number: int, frame: object) -> None:
+        if caught and number == signal.SIGINT:
+            raise KeyboardInterrupt  # the second Ctrl-C: at once; what is out is in doubt for the next run
+        caught.append(number)
+        scheduler.stop()
+
+    with ExitStack() as stack:
+        if listen is not None:
+            from vcledger.schedule.page import Page
+
+            served = Page(scheduler, listen)
+            stack.callback(served.close)
+            say(f"listening on port {served.port}: /metrics, /healthz, /readyz")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            stack.callback(signal.signal, number, signal.signal(number, on_signal))
+        threading.Thread(target=watch_over, args=(scheduler, end, show), daemon=True).start()
+        return scheduler.run(), (caught or [0])[0]
+
+
+def watch_over(scheduler: Scheduler, end: float | None, show: Callable[[State], None]) -> None:
+    """Shows how it stands, and ends it when its time is over. A thread's life."""
+    import time
+
+    began = time.monotonic()
+    while not scheduler.wait(REFRESH_SECONDS if end is None else min(REFRESH_SECONDS, max(0.01, end))):
+        show(scheduler.state())
+        if end is not None and time.monotonic() - began >= end:
+            scheduler.stop()
+
+
+def say_how_it_ended(outcome: Outcome, caught: int) -> None:
+    """The last line, and the exit code: 0 ended by SIGTERM or --for, 1 when something went wrong, 130 by Ctrl-C."""
+    if outcome.problem:
+        fail(f"the scheduler ended: {outcome.problem}", CHECK_FAILED)
+    typer.echo(f"ended: {render.plural(outcome.bound, 'pod')} bound, log up to position {outcome.position}")
+    if caught == signal.SIGINT:
+        raise typer.Exit(INTERRUPTED)
+
+
+def status(state: State) -> str:
+    """`leading | 10 of 12 watched | 30 bound, 0 failed | 4 on their way, 2 for volumes, 1 to resync`"""
+    if not state.leading:
+        return f"waiting: {state.holder or 'nobody'} has the lock"
+    parts = [
+        "leading" if state.synced else "listing",
+        f"{state.watching} of {state.kinds} watched",
+        f"{state.bound:,} bound, {state.failed:,} failed",
+        f"{state.tasks:,} on their way, {state.volumes:,} for volumes, {state.resync:,} to resync",
+        f"position {state.position:,}",
+    ]
+    if state.problem:
+        parts.append(f"the ledger refuses: {state.problem}")
+    parts += [f"{title}: {problem}" for title, problem in list(state.problems.items())[:2]]
+    return " | ".join(" ".join(part.split()) for part in parts)
