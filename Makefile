@@ -4,9 +4,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 EVENTS ?= 100000
+JOBS   ?= 2
+SAMPLE ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kube test test-fast lint bench clean
+.PHONY: help demo kube test test-fast lint bench mutants mutants-more clean
 
 help:
 	@echo "make demo       import the example recording and ask why three pods were pending"
@@ -14,6 +16,7 @@ help:
 	@echo "make test-fast  the tests that take under two minutes together"
 	@echo "make kube       the API server, controllers and etcd that the tests run on (minutes the first time)"
 	@echo "make lint       ruff, mypy --strict, import-linter"
+	@echo "make mutants    bugs on purpose, one at a time: each must be noticed (JOBS=2)"
 	@echo "make bench      speed and size as ratios (EVENTS=1000000 for the long one)"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -43,6 +46,13 @@ test: lint kube
 
 bench: $(STAMP)
 	$(BIN)/python -m bench --events $(EVENTS)
+
+mutants: $(STAMP)
+	$(BIN)/python -m tests.mutants --jobs $(JOBS)
+
+mutants-more: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[mutants]'
+	$(BIN)/python -m tests.mutants.more --sample $(SAMPLE)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
