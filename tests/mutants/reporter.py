@@ -1,18 +1,22 @@
 """The pytest plugin of a mutant's run: writes down which tests failed.
 
 Owns that file. Must not know the mutant. Loaded with `-p tests.mutants.reporter` by the runner. Hypothesis does not
-shrink here: that a test fails is all that is asked.
+shrink here: that a test fails is all that is asked. A test that computes for too long ends the process; the limit is
+processor time, so that it is the same on a busy machine.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
 
 VARIABLE = "MUTANTS_REPORT"
+UNIT_SECONDS, OTHER_SECONDS = 15, 90
+"""Processor time that one test may take."""
 
 if VARIABLE in os.environ:
     settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate), deadline=None)
@@ -27,6 +31,8 @@ def _tell(what: str) -> None:
 def pytest_runtest_logstart(nodeid: str) -> None:
     """For a run that is ended by its time limit: what was running then."""
     Path(os.environ[VARIABLE] + ".running").write_text(nodeid, encoding="utf-8")
+    # Its signal, which nobody handles, ends the process.
+    signal.setitimer(signal.ITIMER_PROF, UNIT_SECONDS if nodeid.startswith("tests/unit/") else OTHER_SECONDS)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

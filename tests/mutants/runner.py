@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -31,7 +32,8 @@ KILLERS = "tests/mutants/killers.json"
 KILLED, TIMED_OUT, SURVIVED, STALE, BROKEN = "killed", "timed out", "survived", "not applicable", "broken"
 """What came of a mutant. BROKEN: its tests cannot say, as they cannot be collected or fail without it too."""
 
-TEST_SECONDS, SUITE_SECONDS = 120, 900
+TEST_SECONDS, SUITE_SECONDS = 300, 1200
+"""How long a run may take on the clock; of processor time see the reporter."""
 COLLECTING = "collecting "
 SEED = 11
 
@@ -166,13 +168,13 @@ class Bench:
         tries += [(suite, SUITE_SECONDS) for suite in suites]
         for tests, seconds in tries:
             run = self.copy.pytest([tests], seconds, without=sorted(self.failing))
-            if run.code is None:
+            if run.code in (None, -signal.SIGPROF):
                 return TIMED_OUT, run.last
             if run.failed and run.failed[0].startswith(COLLECTING):
                 return BROKEN, run.failed[0]
             if run.code == 1 and run.failed:
                 return KILLED, run.failed[0]
-            if run.code < 0:
+            if run.code is not None and run.code < 0:
                 return KILLED, run.last
             if run.code not in (0, 5) and tests != last:
                 return BROKEN, f"pytest ended with {run.code} on {tests}: {self.copy.said()}"
