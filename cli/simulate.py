@@ -14,7 +14,6 @@ from cli import render
 from cli.common import CHECK_FAILED, DataOutput, DataOutputOption, fail
 
 if TYPE_CHECKING:
-    from eventstore import EventStore
     from vcledger.sim.plan import Plan
     from vcledger.sim.simulate import SimResult
 
@@ -49,14 +48,17 @@ def simulate(
     """
     from vcledger.sim import simulate as sim
     from vcledger.sim.faults import named
+    from vcledger.testing.invariants import broken_lines, broken_rules
 
     chosen = named(faults)
     results = []
     for number in range(seed, seed + (1 if plan else count)):
         if plan is not None:
-            result = sim.run_plan(_read(plan), check=broken_invariants, twice=not once, keep=keep)
+            result = sim.run_plan(_read(plan), check=broken_lines, quick=broken_rules, twice=not once, keep=keep)
         else:
-            result = sim.simulate(number, steps, chosen, check=broken_invariants, twice=not once, keep=keep)
+            result = sim.simulate(
+                number, steps, chosen, check=broken_lines, quick=broken_rules, twice=not once, keep=keep
+            )
         results.append(result)
         if output is DataOutput.table:
             report(result, keep)
@@ -79,18 +81,6 @@ def _read(path: Path) -> Plan:
         fail(f"{path} is no plan: {error}")
 
 
-def broken_invariants(store: EventStore, cluster: str) -> list[str]:
-    """The invariants that the world's ledger breaks."""
-    from vcledger.ledger import Ledger
-    from vcledger.testing.invariants import check_ledger
-
-    return [
-        f"invariant {one.invariant.number}, {one.invariant.name}, broken at {one.position}: {one.text}"
-        for one in check_ledger(Ledger(store), cluster=cluster)
-        if one.broken
-    ]
-
-
 def report(result: SimResult, keep: Path) -> None:
     """A world in a few lines."""
     typer.echo(f"seed {result.seed}  digest {result.digest}")
@@ -103,7 +93,9 @@ def report(result: SimResult, keep: Path) -> None:
     for line in result.broken:
         typer.echo(f"  broken: {line}")
     if result.broken:
-        typer.echo(f"  the plan and the ledger are in {keep / f'seed-{result.seed}'}")
+        folder = keep / f"seed-{result.seed}"
+        typer.echo(f"  the plan and the ledger are in {folder}")
+        typer.echo(f"  made smaller, it runs again with: vcledger conformance {folder / f'seed-{result.seed}.jsonl'}")
 
 
 def as_data(result: SimResult) -> dict[str, object]:

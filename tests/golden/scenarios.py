@@ -30,11 +30,11 @@ def line(type_: str, /, **parts: Any) -> Line:
     return {"type": type_, "object": parts}
 
 
-def action(name: str, **parts: Any) -> Line:
+def action(name: str, /, **parts: Any) -> Line:
     return line("ACTION", action=name, **parts)
 
 
-def control(op: str, **parts: Any) -> Line:
+def control(op: str, /, **parts: Any) -> Line:
     return line("CONTROL", op=op, **parts)
 
 

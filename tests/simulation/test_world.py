@@ -73,6 +73,8 @@ class TestFailures:
             "plan-small.json",
             "plan.json",
             "result.json",
+            "seed-3.expect.json",
+            "seed-3.jsonl",
         ]
         whole, small = (plans.decode((folder / name).read_bytes()) for name in ("plan.json", "plan-small.json"))
         assert whole == plans.draw(3, 8)

@@ -9,7 +9,7 @@ pods want more than there is, and each ends after some seconds, so that all of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
@@ -21,6 +21,7 @@ from vcledger.sim.faults import Fault
 from vcledger.sim.kubelet import RUNS_SECONDS
 from vcledger.sim.mvcc import Object
 from vcledger.sim.volumes import HOSTNAME, NO_PROVISIONER, on_host
+from volcano.objects.quantity import milli_value
 
 SAFETY_SECONDS = 120
 """How long users and faults are at work."""
@@ -68,10 +69,14 @@ def decode(data: bytes) -> Plan:
     return msgspec.json.decode(data, type=Plan)
 
 
-def draw(seed: int, steps: int = 40, chosen: Sequence[str] = tuple(faults.FAULTS)) -> Plan:
-    """The plan of a seed: about `steps` doings of users, and half as many of the chosen faults."""
+def draw(
+    seed: int, steps: int = 40, chosen: Sequence[str] = tuple(faults.FAULTS), *, tight: bool | None = None
+) -> Plan:
+    """The plan of a seed: about `steps` doings of users, and half as many of the chosen faults. `tight`: not drawn, but
+    given."""
     chance = Random(seed)
-    drawing = _Drawing(chance, tight=chance.random() < 0.4)
+    drawn = chance.random() < 0.4
+    drawing = _Drawing(chance, tight=drawn if tight is None else tight)
     drawing.cluster()
     while len(drawing.doings) - drawing.given < steps:
         drawing.something()
@@ -79,6 +84,59 @@ def draw(seed: int, steps: int = 40, chosen: Sequence[str] = tuple(faults.FAULTS
     doings = tuple(sorted(drawing.doings, key=lambda doing: doing.at))
     schedule = faults.drawn(chance, chosen, steps // 2, safety)
     return Plan(seed, steps, drawing.tight, safety, doings, schedule)
+
+
+def sound(plan: Plan) -> bool:
+    """Whether every pod of the plan can have a node once nothing goes wrong any more, as in each plan that is drawn:
+    its claims are made, their classes are there, with local volumes enough on each node; a node has the labels that it
+    selects, and there is room. A part of a plan that is not sound may be left with pods that nobody could place."""
+    made = [doing for doing in plan.doings if doing.do in ("create", "run") and doing.object is not None]
+    items = {(doing.kind, doing.namespace, doing.name): doing.object or {} for doing in made}
+    nodes = [item for (kind, _, _), item in items.items() if kind == "Node"]
+    pods = [item for (kind, _, _), item in items.items() if kind == "Pod"]
+    used = [items.get(("PersistentVolumeClaim", pod["metadata"]["namespace"], name)) for pod in pods
+            for name in _claims(pod)]  # fmt: skip
+    if any(claim is None for claim in used) or (pods and not nodes):
+        return False
+    classes = [(claim or {})["spec"]["storageClassName"] for claim in used]
+    if any(("StorageClass", "", name) not in items for name in classes):
+        return False
+    local = [name for name in classes if CLASSES.get(name, ("", ""))[0] == NO_PROVISIONER]
+    if local and any(_local_on(items.values(), node["metadata"]["name"]) < len(local) for node in nodes):
+        return False
+    labels = [node["metadata"].get("labels") or {} for node in nodes]
+    for pod in pods:
+        wanted = (pod["spec"].get("nodeSelector") or {}).items()
+        if not any(wanted <= there.items() for there in labels):
+            return False
+    return _room(plan, nodes, pods)
+
+
+def _claims(pod: Object) -> list[str]:
+    volumes = pod["spec"].get("volumes") or ()
+    return [one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one]
+
+
+def _local_on(items: Iterable[Object], node: str) -> int:
+    """How many of the volumes are on this node only."""
+    return sum("nodeAffinity" in (item.get("spec") or {}) and item["spec"]["nodeAffinity"] == on_host(node)
+               for item in items)  # fmt: skip
+
+
+def _room(plan: Plan, nodes: Sequence[Object], pods: Sequence[Object]) -> bool:
+    """All pods on any one node, or, where they end, each gang on all nodes together."""
+    cpus = [milli_value(node["status"]["allocatable"]["cpu"]) for node in nodes]
+    gangs: dict[str, int] = {}
+    ends = True
+    for pod in pods:
+        annotations = pod["metadata"].get("annotations") or {}
+        ends = ends and RUNS_SECONDS in annotations
+        asked = sum(milli_value(one["resources"]["requests"]["cpu"]) for one in pod["spec"]["containers"])
+        gang = annotations.get(GROUP, pod["metadata"]["name"])
+        gangs[gang] = gangs.get(gang, 0) + asked
+    if ends:
+        return max(gangs.values(), default=0) <= sum(cpus)
+    return sum(gangs.values()) <= min(cpus)
 
 
 class _Drawing:

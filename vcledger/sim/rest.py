@@ -17,7 +17,7 @@ from vcledger.sim.kubelet import finished
 from vcledger.sim.mvcc import Object
 from vcledger.sim.plan import GROUP
 from vcledger.sim.server import SimulatedApi
-from vcledger.sim.volumes import claim_key, ended
+from vcledger.sim.volumes import HOSTNAME, claim_key, claims_of, ended, on_host
 from volcano.objects import kinds
 from volcano.objects.quantity import milli_value
 
@@ -25,9 +25,11 @@ ABOUT_AT_MOST = 5
 """Findings of one check that are told."""
 
 
-def unbound(api: SimulatedApi, wanted: Sequence[str]) -> list[str]:
+def unbound(api: SimulatedApi, wanted: Sequence[str], *, faults: bool = True) -> list[str]:
     """The pods that there should be and that have no node, or are not there. They all could have one, as a plan leaves
-    room for everything, but those whose PodGroup is gone or wants more members than there are to be."""
+    room for everything, but those whose PodGroup is gone or wants more members than there are to be. After `faults`
+    also those may be left whose claims got volumes on different nodes: what was written of a set of claims is taken
+    back by nobody (kubernetes/kubernetes#125338), so no scheduler could place them."""
     members: dict[str, list[str]] = {}
     found = []
     for key in sorted(wanted):
@@ -38,6 +40,8 @@ def unbound(api: SimulatedApi, wanted: Sequence[str]) -> list[str]:
             members.setdefault(f"{pod['metadata']['namespace']}/{annotation(pod, GROUP)}", []).append(key)
     for group_key, pods in members.items():
         group = _at(api, "PodGroup", group_key)
+        if faults:
+            pods = [key for key in pods if not _torn(api, _at(api, "Pod", key))]
         if group is None or len(pods) < group["spec"]["minMember"]:
             continue
         for key in pods:
@@ -45,6 +49,18 @@ def unbound(api: SimulatedApi, wanted: Sequence[str]) -> list[str]:
             if pod is not None and not pod["spec"].get("nodeName") and not finished(pod):
                 found.append(f"pod {key} is not bound: {_why(pod)}")
     return found
+
+
+def _torn(api: SimulatedApi, pod: Object | None) -> bool:
+    """Whether the pod's claims are bound to volumes that no node can use together."""
+    hosts = [node["metadata"].get("labels", {}).get(HOSTNAME) for node in api.objects("Node")]
+    for key in claims_of(pod) if pod is not None else ():
+        claim = _at(api, "PersistentVolumeClaim", key)
+        name = claim["spec"].get("volumeName") if claim is not None else ""
+        volume = api.object("PersistentVolume", "", name) if name else None
+        if volume is not None and "nodeAffinity" in volume["spec"]:
+            hosts = [host for host in hosts if volume["spec"]["nodeAffinity"] == on_host(host)]
+    return not hosts and bool(api.objects("Node"))
 
 
 def _at(api: SimulatedApi, kind: str, key: str) -> Object | None:

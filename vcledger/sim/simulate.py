@@ -18,7 +18,7 @@ import msgspec
 
 from eventstore import EventStore, open_store
 from vcledger.sim import plan as plans
-from vcledger.sim import rest
+from vcledger.sim import rest, script
 from vcledger.sim.clock import SECOND, START
 from vcledger.sim.faults import FAULTS
 from vcledger.sim.memory import MemoryLog
@@ -62,6 +62,7 @@ def simulate(
     faults: Sequence[str] = tuple(FAULTS),
     *,
     check: Check | None = None,
+    quick: Check | None = None,
     watch: Callable[[Simulation], Sequence[str]] | None = None,
     twice: bool = True,
     keep: Path | None = None,
@@ -69,15 +70,18 @@ def simulate(
 ) -> SimResult:
     """Draws a world from a seed and runs it; `twice` compares the digests of two runs, of which the second is in
     memory, as is the first unless somebody looks at its ledger. `check` looks at the ledger at the end, `watch` at the
-    world after each group. A failure leaves in `keep`/seed-N its plan, the smallest one that still fails so
-    (`shrink`), and its ledger."""
-    return run_plan(plans.draw(seed, steps, faults), check=check, watch=watch, twice=twice, keep=keep, shrink=shrink)
+    world after each group; `quick` is a check that also a log in memory can have, for the many runs of a search. A
+    failure leaves in `keep`/seed-N its plan, its ledger, the smallest plan that still fails so (`shrink`), and that one
+    as a scenario, seed-N.jsonl, which `vcledger conformance` runs."""
+    plan = plans.draw(seed, steps, faults)
+    return run_plan(plan, check=check, quick=quick, watch=watch, twice=twice, keep=keep, shrink=shrink)
 
 
 def run_plan(
     plan: Plan,
     *,
     check: Check | None = None,
+    quick: Check | None = None,
     watch: Callable[[Simulation], Sequence[str]] | None = None,
     twice: bool = True,
     keep: Path | None = None,
@@ -94,7 +98,7 @@ def run_plan(
                 said = f"two runs of one plan differ: {result.digest} and {again.digest}"
                 result = msgspec.structs.replace(result, broken=(*result.broken, said))
         if result.broken and keep is not None and first is not None:
-            small = _shrunk(plan, result, Path(folder), check, watch) if shrink else plan
+            small = _shrunk(plan, result, Path(folder), check, quick, watch) if shrink else plan
             _leave(plan, small, result, first, keep / f"seed-{plan.seed}")
     return result
 
@@ -104,19 +108,22 @@ def _shrunk(
     result: SimResult,
     folder: Path,
     check: Check | None,
+    quick: Check | None,
     watch: Callable[[Simulation], Sequence[str]] | None,
 ) -> Plan:
-    """The smallest plan found in which something of the same kind is broken first."""
-    wanted = _shape(result.broken[0])
+    """The smallest plan found in which the same kind of thing is broken: a rule, if one was, else what came first."""
+    wanted = next((_shape(text) for text in result.broken if text.startswith("invariant ")), _shape(result.broken[0]))
     runs = 0
 
-    def fails(tried: Plan) -> bool:
+    def fails_by(used: Check | None, tried: Plan) -> bool:
         nonlocal runs
         runs += 1
-        found = once(tried, folder / f"shrink-{runs}.db" if check else None, check=check, watch=watch)
-        return bool(found.broken) and _shape(found.broken[0]) == wanted
+        on_disk = used is not None and used is not quick
+        found = once(tried, folder / f"shrink-{runs}.db" if on_disk else None, check=used, watch=watch)
+        return any(_shape(text) == wanted for text in found.broken)
 
-    return smallest(plan, fails, runs_max=SHRINK_RUNS_MAX)
+    used = quick if fails_by(quick, plan) else check
+    return smallest(plan, lambda tried: fails_by(used, tried), runs_max=SHRINK_RUNS_MAX)
 
 
 def _shape(said: str) -> str:
@@ -131,9 +138,9 @@ def once(
     check: Check | None = None,
     watch: Callable[[Simulation], Sequence[str]] | None = None,
 ) -> SimResult:
-    """One run on a new ledger at `path`, or in memory; `check` needs one on a disk."""
+    """One run on a new ledger at `path`, or in memory, where only a quick `check` can look."""
     if path is None:
-        return _run(plan, cast(EventStore, MemoryLog()), None, watch)
+        return _run(plan, cast(EventStore, MemoryLog()), check, watch)
     with open_store(str(path), create=True) as store:
         return _run(plan, store, check, watch)
 
@@ -145,14 +152,7 @@ def _run(
     watch: Callable[[Simulation], Sequence[str]] | None,
 ) -> SimResult:
     world = Simulation(plan, store, watch=watch)
-    waited = 0.0
-    try:
-        world.run()
-        if not world.broken:
-            waited = come_to_rest(world)
-    except Exception as error:  # a bug of the scheduler ends this world, and is what a simulation is for
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        world.broken.append(f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
+    waited = live(world)
     if check is not None:
         world.broken += check(store, CLUSTER)
     digest, events = digest_of(store)
@@ -168,6 +168,17 @@ def _run(
         rest=waited,
         hits=dict(sorted({**world.hits, **world.port.hits}.items())),
     )
+
+
+def live(world: Simulation) -> float:
+    """Both phases of a world. The seconds that the second took; what did not hold is in `broken`."""
+    try:
+        world.run()
+        return 0.0 if world.broken else come_to_rest(world)
+    except Exception as error:  # a bug of the scheduler ends this world, and is what a simulation is for
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        world.broken.append(f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
+        return 0.0
 
 
 def come_to_rest(world: Simulation) -> float:
@@ -188,9 +199,11 @@ def come_to_rest(world: Simulation) -> float:
     world.broken += rest.differs(world.api, flow)
     world.broken += rest.volumes_at_odds(world.api)
     world.broken += [line for feed in world.feeds.values() for line in feed.refused]
-    live, rebuilt = flow.digest(), world.loop.rebuild().digest()
-    if rebuilt != live:
-        world.broken.append(f"the state rebuilt from the log is not the live one: {rebuilt} and {live}")
+    for snapshots in (False, True):
+        live, rebuilt = flow.digest(), world.loop.rebuild(snapshots=snapshots).digest()
+        if rebuilt != live:
+            way = "the last snapshot and the rest of the log" if snapshots else "the log"
+            world.broken.append(f"the state rebuilt from {way} is not the live one: {rebuilt} and {live}")
     return (world.timeline.now - begun) / SECOND - SETTLED_SECONDS
 
 
@@ -198,7 +211,8 @@ def restless(world: Simulation) -> list[str]:
     """What is not at rest yet."""
     if world.loop is None:
         return ["the scheduler is down"]
-    return rest.unbound(world.api, list(world.owner.wanted)) + rest.not_idle(world.loop.flow)
+    faults = bool(world.hits or world.port.hits)
+    return rest.unbound(world.api, list(world.owner.wanted), faults=faults) + rest.not_idle(world.loop.flow)
 
 
 def digest_of(store: EventStore) -> tuple[str, int]:
@@ -229,6 +243,7 @@ def _leave(plan: Plan, small: Plan, result: SimResult, ledger: Path, folder: Pat
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.json").write_bytes(plans.encode(plan))
     (folder / "plan-small.json").write_bytes(plans.encode(small))
+    script.write(folder, f"seed-{plan.seed}", small, result.broken)
     (folder / "result.json").write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1))
     with open_store(str(ledger)) as store:
         store.stats()

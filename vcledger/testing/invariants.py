@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from eventstore import EventStore
 from projections.cache import CacheConfig, CacheProjection
 from projections.cache.state import Cache, Touched
 from vcledger import codec
@@ -270,6 +271,29 @@ def _log_order(checked: Verification, end: int) -> Verdict:
     return Verdict(INVARIANTS[9], HELD, seen=checked.log.events)
 
 
+def broken_lines(store: EventStore, cluster: str) -> list[str]:
+    """What of the twelve is broken in a ledger, each a sentence with its number, name and position; a check for
+    `vcledger.sim.simulate`."""
+    return [_said(one) for one in check_ledger(Ledger(store), cluster=cluster) if one.broken]
+
+
+def broken_rules(store: EventStore, cluster: str) -> list[str]:
+    """The same of a scheduler's log, also of one in memory: without 9 and 10, which look at a ledger on a disk."""
+    watcher = Watcher(flow=True)
+    for stored in store.read(cluster=cluster):
+        watcher.see(codec.recorded(stored), stored.payload)
+    broken = [_said(one) for one in watcher.verdicts() if one.broken]
+    if watcher.impossible is not None:
+        broken.append(_said(Verdict(INVARIANTS[8], BROKEN, *watcher.impossible)))
+    return broken
+
+
+def _said(verdict: Verdict) -> str:
+    return (
+        f"invariant {verdict.invariant.number}, {verdict.invariant.name}, broken at {verdict.position}: {verdict.text}"
+    )
+
+
 def first_broken(verdicts: Sequence[Verdict]) -> Verdict | None:
     """The breach that stands first in the log."""
     return min((one for one in verdicts if one.broken), key=lambda one: one.position, default=None)
@@ -283,6 +307,8 @@ __all__ = [
     "Invariant",
     "Verdict",
     "Watcher",
+    "broken_lines",
+    "broken_rules",
     "check_events",
     "check_ledger",
     "first_broken",

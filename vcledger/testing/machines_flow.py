@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from eventstore import EventStore
-from vcledger import codec
 from vcledger.scheduler.inputs import Answered, Effect
 from vcledger.scheduler.requests import Answer, Patch
 from vcledger.sim import plan as plans
@@ -28,7 +27,7 @@ from vcledger.sim.faults import Fault
 from vcledger.sim.memory import MemoryLog
 from vcledger.sim.simulate import come_to_rest
 from vcledger.sim.world import CLUSTER, KINDS, Simulation
-from vcledger.testing.invariants import Watcher
+from vcledger.testing.invariants import broken_rules
 from vcledger.testing.strategies import GROUP_ANNOTATION, NAMESPACE, Object
 
 DONE, DONE_UNHEARD, NEVER_DONE, DONE_LATER = (
@@ -50,8 +49,8 @@ class HeldSimulation(Simulation):
     the scheduler has given up and that still may arrive, each with the time until when."""
 
     def __init__(self, seed: int) -> None:
-        drawn = msgspec.structs.replace(plans.draw(seed, 0, ()), safety=0, tight=False)
-        super().__init__(drawn, cast(EventStore, MemoryLog()))
+        roomy = plans.draw(seed, 0, (), tight=False)
+        super().__init__(msgspec.structs.replace(roomy, safety=0), cast(EventStore, MemoryLog()))
         self.held: list[Effect] = []
         self.late: list[tuple[Effect, int]] = []
         self.free = False
@@ -135,7 +134,7 @@ class FlowMachine(RuleBasedStateMachine):
         world.release()
         if not world.broken:
             come_to_rest(world)
-        broken = world.broken or broken_in(world.log, CLUSTER)
+        broken = world.broken or broken_rules(world.log, CLUSTER)
         assert not broken, broken
 
     # --- users ----------------------------------------------------------------------------------------------------
@@ -299,19 +298,4 @@ class VolumeBinderMachine(FlowMachine):
             self.world.api.create("PersistentVolume", again)
 
 
-def broken_in(store: EventStore, cluster: str) -> list[str]:
-    """The invariants that a scheduler's log breaks, one a line."""
-    watcher = Watcher(flow=True)
-    for stored in store.read(cluster=cluster):
-        watcher.see(codec.recorded(stored), stored.payload)
-    broken = [
-        f"{one.invariant.name} is broken at position {one.position}: {one.text}"
-        for one in watcher.verdicts()
-        if one.broken
-    ]
-    if watcher.impossible is not None:
-        broken.append(f"same-state is broken at position {watcher.impossible.position}: {watcher.impossible.text}")
-    return broken
-
-
-__all__ = ["FlowMachine", "HeldSimulation", "VolumeBinderMachine", "broken_in"]
+__all__ = ["FlowMachine", "HeldSimulation", "VolumeBinderMachine"]

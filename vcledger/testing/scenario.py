@@ -48,7 +48,12 @@ class Endless(VcledgerError):
 
 
 def run_scenario(script: Script, *, config: FlowConfig | None = None) -> ScenarioResult:
-    """Runs a scenario that is no storage script. ScenarioInvalid when its lines stand in an impossible order."""
+    """Runs a scenario that is no storage script: on scripted answers, or, where its first line says so, on a simulated
+    API server. ScenarioInvalid when its lines stand in an impossible order."""
+    if script.simulated:
+        from vcledger.testing.scenario_sim import run_world
+
+        return run_world(script, config=config)
     with tempfile.TemporaryDirectory(prefix="vcledger-scenario-") as folder:
         runner = Runner(script, Path(folder) / "scenario.db", config or FlowConfig())
         try:
@@ -105,7 +110,7 @@ class Runner:
         elif step.type == "LIST":
             self.feeds.listed(step)
         elif step.type == "ACTION":
-            self.loop.put(_command(step.object))
+            self.loop.put(command(step.object))
         elif step.type == "CONTROL":
             self._control(step)
 
@@ -162,7 +167,7 @@ class Runner:
                 self.ledger,
                 CLUSTER,
                 self.loop.flow,
-                self.api,
+                self.api.calls,
                 self.feeds.watched,
                 self.feeds.next_watch,
                 lambda resource: kind_named(resource).name,
@@ -185,7 +190,7 @@ def _begin(script: Script) -> int:
     return max((time for time in times if time is not None), default=DAWN)
 
 
-def _command(action: dict[str, Any]) -> inputs.Input:
+def command(action: dict[str, Any]) -> inputs.Input:
     """The command of an ACTION line."""
     match action["action"]:
         case "assume":
@@ -198,6 +203,8 @@ def _command(action: dict[str, Any]) -> inputs.Input:
             return inputs.DiscardJob(action["job"], action["reason"])
         case "schedule":
             return inputs.ScheduleTask(action["pod"])
+        case "allocate":
+            return inputs.Allocate()
         case _:
             return inputs.CleanupFire(action["key"])
 

@@ -131,11 +131,16 @@ class ScriptedApi:
 
     def count(self, verb: str, path: str) -> int:
         """How many requests were made. STATUS as the verb: writes of that object's status subresource."""
-        wanted = bare(path)
-        if verb != "STATUS":
-            return sum((call.request.verb, bare(call.request.path)) == (verb, wanted) for call in self.calls)
-        wanted = wanted if wanted.endswith("/status") else f"{wanted}/status"
-        return sum(call.request.verb not in READS and bare(call.request.path) == wanted for call in self.calls)
+        return count_of(self.calls, verb, path)
+
+
+def count_of(calls: Iterable[Call], verb: str, path: str) -> int:
+    """How many of the calls were of the verb and path. STATUS: any write of that object's status subresource."""
+    wanted = bare(path)
+    if verb != "STATUS":
+        return sum((call.request.verb, bare(call.request.path)) == (verb, wanted) for call in calls)
+    wanted = wanted if wanted.endswith("/status") else f"{wanted}/status"
+    return sum(call.request.verb not in READS and bare(call.request.path) == wanted for call in calls)
 
 
 def _not_found(path: str) -> bytes:
@@ -153,4 +158,4 @@ def _not_found(path: str) -> bytes:
     return msgspec.json.encode(status)
 
 
-__all__ = ["ApiLine", "Call", "ScriptedApi", "Unanswered", "bare"]
+__all__ = ["ApiLine", "Call", "ScriptedApi", "Unanswered", "bare", "count_of"]

@@ -24,7 +24,8 @@ from vcledger.ledger import Ledger
 from vcledger.scheduler.state import Flow
 from vcledger.scheduler.transitions import Phase
 from vcledger.sources.times import micros_or_none
-from vcledger.testing.scenario_api import ScriptedApi
+from vcledger.testing.invariants import check_ledger
+from vcledger.testing.scenario_api import Call, count_of
 from vcledger.testing.scenario_format import Fact
 from vcledger.why import NoSuchPod, why
 from vcledger.why_said import event_count, event_times
@@ -46,16 +47,18 @@ ABSENT = "absent"
 
 
 class World(NamedTuple):
-    """Where facts are found. `watched`: the versions of the watches asked for, by resource; `next_watch`: what the next
-    one would carry."""
+    """Where facts are found. `calls`: the requests made so far; `watched`: the versions of the watches asked for, by
+    resource; `next_watch`: what the next one would carry; `kinds`: the kind of a resource; `broken`: what did not hold
+    in a simulated world."""
 
     ledger: Ledger
     cluster: str
     flow: Flow
-    api: ScriptedApi
+    calls: Sequence[Call]
     watched: dict[str, list[str]]
     next_watch: Callable[[str], str | None]
     kinds: Callable[[str], str]
+    broken: Sequence[str] = ()
 
 
 def differences(world: World, fact: Fact) -> list[str]:
@@ -154,6 +157,15 @@ def _count_or_list(key: str, found: list[str], wanted: Any) -> list[str]:
     return _equal(key, found if isinstance(wanted, list) else len(found), wanted)
 
 
+def _broken(key: str, found: Any, wanted: Any) -> list[str]:
+    """Each thing that is broken, where none is expected to be."""
+    if not wanted:
+        return [f"broken: {text}" for text in found]
+    if wanted is True:
+        return [] if found else ["broken is nothing, expected something"]
+    return _equal(key, found, wanted)
+
+
 def _truth_or_count(key: str, found: Any, wanted: Any) -> list[str]:
     return _equal(key, found[0] if isinstance(wanted, bool) else found[1], wanted)
 
@@ -178,6 +190,7 @@ _CHECKS: dict[str, Callable[[str, Any, Any], list[str]]] = {
     "deleted": _count_or_list,
     "changes": _count_or_list,
     "ready": _truth_or_count,
+    "broken": _broken,
 }
 
 
@@ -332,7 +345,7 @@ def _queue(world: World, fact: Fact) -> dict[str, Any]:
 
 
 def _api(world: World, fact: Fact) -> dict[str, Any]:
-    count = world.api.count(*str(fact.name).split())
+    count = count_of(world.calls, *str(fact.name).split())
     return {"calls": count, "max_calls": count}
 
 
@@ -357,7 +370,7 @@ def _outcome(world: World, fact: Fact) -> dict[str, Any]:
 def _reasons(world: World, key: str) -> list[str]:
     """The reasons of the Events that were written about the pod, each once."""
     reasons: dict[str, None] = {}
-    for call in world.api.calls:
+    for call in world.calls:
         written = world_event(call.request)
         if written is not None and written[0] == key:
             reasons.setdefault(written[1])
@@ -484,6 +497,20 @@ def _history(world: World, fact: Fact) -> dict[str, Any]:
     }
 
 
+def _invariant(world: World, fact: Fact) -> dict[str, Any]:
+    """Whether the ledger has broken it so far."""
+    verdicts = check_ledger(world.ledger, cluster=world.cluster)
+    return {
+        "broken": [
+            f"at {one.position}: {one.text}" for one in verdicts if one.broken and fact.name == one.invariant.name
+        ]
+    }
+
+
+def _world(world: World, fact: Fact) -> dict[str, Any]:
+    return {"broken": list(world.broken)}
+
+
 _FINDERS: dict[str, Callable[[World, Fact], dict[str, Any]]] = {
     "node": _node,
     "nodes": _nodes,
@@ -501,6 +528,8 @@ _FINDERS: dict[str, Callable[[World, Fact], dict[str, Any]]] = {
     "gap": _gap,
     "resume": _resume,
     "history": _history,
+    "invariant": _invariant,
+    "world": _world,
 }
 
 

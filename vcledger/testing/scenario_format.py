@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from vcledger.errors import VcledgerError
+from vcledger.sim.faults import FAULTS
 from vcledger.testing.places import Located, NotJSON
+from volcano.objects.kinds import BY_NAME
 
 EXPECTATIONS_SUFFIX = ".expect.json"
 
@@ -73,6 +75,11 @@ class Script(NamedTuple):
         """A script of storage steps, to be run on a log alone."""
         return any(step.type == "DB" or step.object.get("op") == "spawn" for step in self.steps)
 
+    @property
+    def simulated(self) -> bool:
+        """A script of a simulated API server, which answers by itself (`vcledger.sim.script`)."""
+        return self.steps[0].type == "CONTROL" and self.steps[0].object["op"] == "simulate"
+
 
 class ScenarioResult(NamedTuple):
     """What came of a scenario: lines run, facts compared, and what was not as expected, one a line."""
@@ -93,8 +100,17 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "discard": ("job", "reason"),
     "schedule": ("pod",),
     "cleanup-fire": ("key",),
+    "allocate": (),
+    "create": ("kind", "object"),
+    "run": ("kind", "object"),
+    "label": ("kind", "name"),
+    "remove": ("kind", "name"),
 }
-"""Each action with the keys that it must have."""
+"""Each action with the keys that it must have. From `allocate` on they are ours: a pass over all jobs, and what users
+do in a simulated cluster (`run`: a pod that is made again when it is lost)."""
+
+IN_A_WORLD = frozenset({"create", "run", "label", "remove", "fault"})
+"""Actions and operations for a simulated API server only."""
 
 CONTROLS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "advance": (("seconds",), ()),
@@ -103,8 +119,10 @@ CONTROLS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "restart": ((), ()),
     "expect-watch": (("resource", "resourceVersion"), ()),
     "spawn": (("processes", "appends_each"), ()),
+    "simulate": (("seed", "seconds"), ()),
+    "fault": (("fault",), ("verb", "kind", "seconds", "count", "pick")),
 }
-"""Each control operation with the keys that it must have, and those that it may have."""
+"""Each control operation with the keys that it must have, and those that it may have. The last two are ours."""
 
 API_KEYS = (("verb", "path", "code"), ("body", "applied", "optional", "error"))
 VERBS = frozenset({"GET", "LIST", "WATCH", "POST", "PUT", "PATCH", "DELETE"})
@@ -143,9 +161,12 @@ FACTS: dict[str, tuple[str, ...]] = {
     "log": ("count",),
     "nodes": (),
     "pods": (),
+    "invariant": ("broken",),
+    "world": ("broken",),
     "node": ("exists", "schedulable", "uid", "idle", "used", "tasks"),
 }
-"""Each kind of fact with its keys. `node` comes last: it is a key of a pod's fact as well."""
+"""Each kind of fact with its keys; `invariant` and `world` are ours. `node` comes last: it is a key of a pod's fact as
+well."""
 
 WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("pod", "bind"): ("none", "unknown", "succeeded", "failed"),
@@ -228,7 +249,9 @@ def _check_action(place: str, body: dict[str, Any]) -> None:
     _keys(place, body, ("action", *ACTIONS[action]), ())
     for key in ACTIONS[action]:
         value = body[key]
-        if key == "pods":
+        if key == "object":
+            _check_made(place, body)
+        elif key == "pods":
             if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
                 raise ScenarioInvalid(f"{place}: `pods` is a list of ns/name")
         elif not isinstance(value, str):
@@ -236,8 +259,41 @@ def _check_action(place: str, body: dict[str, Any]) -> None:
     for pod in [body["pod"]] if "pod" in body else body.get("pods", []):
         if pod.count("/") != 1:
             raise ScenarioInvalid(f"{place}: {pod!r} is not ns/name")
+    if action in ("label", "remove"):
+        _check_kind(place, body, body["name"].count("/") == 1)
     if action == "cleanup-fire" and body["key"].count("/") != 2:
         raise ScenarioInvalid(f"{place}: {body['key']!r} is not namespace/name/uid")
+
+
+def _check_made(place: str, body: dict[str, Any]) -> None:
+    """The object of a `create` or `run`: as a user gives it, so without uid and version."""
+    made = body["object"]
+    meta = made.get("metadata") if isinstance(made, dict) else None
+    if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
+        raise ScenarioInvalid(f"{place}: the object has no metadata.name")
+    _check_kind(place, body, bool(meta.get("namespace")))
+    if body["action"] == "run" and body["kind"] != "Pod":
+        raise ScenarioInvalid(f"{place}: `run` is for pods, not for a {body['kind']}")
+
+
+def _check_kind(place: str, body: dict[str, Any], in_namespace: bool) -> None:
+    kind = BY_NAME.get(body["kind"]) if isinstance(body["kind"], str) else None
+    if kind is None:
+        raise ScenarioInvalid(f"{place}: there is no kind {body['kind']!r}; there are {', '.join(BY_NAME)}")
+    if kind.namespaced != in_namespace:
+        raise ScenarioInvalid(f"{place}: a {kind.name} is in {'a' if kind.namespaced else 'no'} namespace")
+
+
+def _check_fault(place: str, body: dict[str, Any]) -> None:
+    if body["fault"] not in FAULTS:
+        raise ScenarioInvalid(f"{place}: there is no fault {body['fault']!r}; there are {', '.join(FAULTS)}")
+    for key in ("verb", "kind"):
+        if not isinstance(body.get(key, ""), str):
+            raise ScenarioInvalid(f"{place}: `{key}` is a text")
+    for key in ("seconds", "count", "pick"):
+        value = body.get(key, 0)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ScenarioInvalid(f"{place}: `{key}` is a whole number, not below 0")
 
 
 def _check_api(place: str, body: dict[str, Any]) -> None:
@@ -260,7 +316,9 @@ def _check_control(place: str, body: dict[str, Any]) -> None:
         raise ScenarioInvalid(f"{place}: there is no operation {operation!r}; there are {', '.join(CONTROLS)}")
     must, may = CONTROLS[operation]
     _keys(place, body, ("op", *must), may)
-    for key in ("seconds", "processes", "appends_each"):
+    if operation == "fault":
+        _check_fault(place, body)
+    for key in ("seconds", "processes", "appends_each", "seed"):
         if key in must and (not isinstance(body[key], int | float) or isinstance(body[key], bool) or body[key] < 0):
             raise ScenarioInvalid(f"{place}: `{key}` is a number, not below 0")
 
@@ -372,6 +430,12 @@ def _fact(name: str, found: Located, path: tuple[str | int, ...], value: Any) ->
             raise ScenarioInvalid(f"{line}: {key} is one of {', '.join(words)}, not {expected!r}")
     if about == "queue" and value[about] not in QUEUES:
         raise ScenarioInvalid(f"{place}: there is no queue {value[about]!r}; there are {', '.join(QUEUES)}")
+    if about == "invariant":
+        from vcledger.testing.invariants import INVARIANTS
+
+        names = [one.name for one in INVARIANTS]
+        if value[about] not in names:
+            raise ScenarioInvalid(f"{place}: there is no invariant {value[about]!r}; there are {', '.join(names)}")
     if about == "api" and len(str(value[about]).split()) != 2:
         raise ScenarioInvalid(f'{place}: `api` is "VERB path"')
     keys = {key: expected for key, expected in value.items() if key != about}
@@ -392,8 +456,13 @@ def _check_order(script: Script) -> None:
                 f"{name.removesuffix('.jsonl')}{EXPECTATIONS_SUFFIX}, line {one.line}: the script has no line "
                 f"{one.after_line}"
             )
+    if script.simulated:
+        _check_world(script)
     for step in script.steps:
         place = f"{name}, line {step.line}"
+        word = step.object.get("op") or step.object.get("action")
+        if not script.simulated and step.type in ("ACTION", "CONTROL") and word in (*IN_A_WORLD, "simulate"):
+            raise ScenarioInvalid(f"{place}: `{word}` needs a simulated API server: `simulate` as the first line")
         if script.storage and step.type not in ("DB", "CONTROL"):
             raise ScenarioInvalid(f"{place}: a script of storage steps has no {step.type} lines")
         if step.type in OBJECT_TYPES and step.object["kind"] == "Pod":
@@ -402,10 +471,28 @@ def _check_order(script: Script) -> None:
             seen.update(_key(item) for item in step.object.get("items") or () if isinstance(item, dict))
         elif step.type == "ACTION":
             wanted = [step.object["pod"]] if "pod" in step.object else step.object.get("pods", [])
+            if step.object.get("kind") == "Pod" and "object" in step.object:
+                seen.add(_key(step.object["object"]))
             unknown = next((pod for pod in wanted if pod not in seen), None)
             if unknown is not None:
                 raise ScenarioInvalid(f"{place}: no line before has shown a pod {unknown}")
     _check_transactions(script)
+
+
+def _check_world(script: Script) -> None:
+    """What has no place where the API server is simulated: lines and answers of it, and time after the world's end."""
+    name, left = script.path.name, script.steps[0].object["seconds"] * 1.0
+    for step in script.steps[1:]:
+        place = f"{name}, line {step.line}"
+        operation = step.object.get("op")
+        if step.type not in ("ACTION", "CONTROL"):
+            raise ScenarioInvalid(f"{place}: the API server is simulated: a {step.type} line has no place here")
+        if step.type == "CONTROL" and operation not in ("advance", "fault"):
+            raise ScenarioInvalid(f"{place}: `{operation}` has no place where the API server is simulated")
+        if operation == "advance":
+            left -= step.object["seconds"]
+            if left < -1e-6:
+                raise ScenarioInvalid(f"{place}: the world's {script.steps[0].object['seconds']} seconds are over")
 
 
 def _check_transactions(script: Script) -> None:
