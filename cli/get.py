@@ -83,7 +83,7 @@ def get(
     kind: Annotated[
         str,
         typer.Argument(
-            metavar="KIND[/NAME]",
+            metavar="KIND[/NAME]|KIND,KIND",
             help="nodes, jobs (pg), tasks (pods), queues, volumes (pv, pvc), pending, markers, gaps or clusters",
             autocompletion=complete.kind_or_name,
         ),
@@ -132,7 +132,9 @@ def get(
 
 def asked_for(kind: str, names: Sequence[str]) -> list[Wanted]:
     """The kinds and names of the arguments: `KIND NAME...`, `KIND/NAME...`, also of several kinds, as kubectl has it.
-    A bare name is of the kind that stands first."""
+    A bare name is of the kind that stands first, or of each of `KIND,KIND`."""
+    if "," in kind and "/" not in kind:
+        return [one for word in kind.split(",") for one in asked_for(word, names)]
     first_word, slash, first_name = kind.partition("/")
     found: dict[str, tuple[str, list[str]]] = {}
     for word, name in [(first_word, first_name), *(name_of(given, first_word) for given in names)]:

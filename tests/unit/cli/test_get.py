@@ -118,6 +118,22 @@ def test_state_at_position_zero_is_empty(call: Call, unschedulable: Path) -> Non
     assert state["nodes"] == state["jobs"] == {}
 
 
+def test_kinds_by_commas(call: Call, unschedulable: Path) -> None:
+    both = call("get", "queues,no", "-o", "name", db=unschedulable).stdout
+    assert both == "".join(call("get", kind, "-o", "name", db=unschedulable).stdout for kind in ("queues", "no"))
+    assert call("get", "nodes,unicorns", db=unschedulable).exit_code == 2
+    assert call("get", "nodes,", db=unschedulable).exit_code == 2
+    named = call("get", "nodes,pods", "cpu-0", db=unschedulable)
+    assert (named.exit_code, "task 'cpu-0' not found" in named.stderr) == (2, True)
+
+
+def test_short_options_may_have_an_equals_sign(call: Call, unschedulable: Path) -> None:
+    assert call("get", "nodes", "-o=name", db=unschedulable).stdout.startswith("node/cpu-0\n")
+    assert call("get", "tasks", "-n=elsewhere", "-o=json", db=unschedulable).stdout == "[]\n"
+    assert call("get", "nodes", "-o=xml", db=unschedulable).exit_code == 2
+    assert call("get", "nodes", "-o", "name", "--", "-o=name", db=unschedulable).exit_code == 2
+
+
 def test_several_names_and_kinds_as_kubectl_allows(call: Call, unschedulable: Path) -> None:
     words = ("nodes/gpu-0", "nodes/cpu-1", "queues/small")
     assert call("get", *words, "-o", "name", db=unschedulable).stdout.split() == [
