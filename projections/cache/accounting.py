@@ -49,7 +49,7 @@ def node_add(cache: Cache, node: NodeInfo, task: TaskInfo) -> None:
     key = f"{task.namespace}/{task.name}"
     if key in node.tasks:
         raise TaskRefused(f"task <{key}> already on node <{node.name}>")
-    if node.node is not None:
+    if node.held is not None:
         if task.status == _BINDING:
             lacking = task.resreq.exceeding(node.idle)
             if lacking:
@@ -74,7 +74,7 @@ def node_remove(cache: Cache, node: NodeInfo, key: str, *, fits: bool = False) -
     touched = cache.touched
     touched.nodes.setdefault(node.name, False)
     touched.node_tasks[node.name, key] = None
-    if node.node is not None:
+    if node.held is not None:
         if task.status == _PIPELINED:
             _give_back(cache, node.pipelined, task.resreq)
         else:
@@ -86,7 +86,7 @@ def node_remove(cache: Cache, node: NodeInfo, key: str, *, fits: bool = False) -
             else:
                 _give_back(cache, node.used, task.resreq)
     del node.tasks[key]
-    if not node.tasks and node.node is None and not cache.policy.keeps_placeholders:
+    if not node.tasks and node.held is None and not cache.policy.keeps_placeholders:
         del cache.nodes[node.name]
         touched.nodes[node.name] = True
 

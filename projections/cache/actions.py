@@ -285,7 +285,7 @@ def _clone_node(cache: Cache, node: NodeInfo) -> NodeInfo:
     dropped = write_back_names(cache, node) if cache.policy.blanks_node_name else []
     copy = NodeInfo(node.name, position=node.position, images=dict(node.images))
     copy.phase, copy.reason = node.phase, node.reason
-    copy.tasks = {key: task.clone() for key, task in node.tasks.items() if key not in dropped}
+    copy.made = {key: task.clone() for key, task in node.tasks.items() if key not in dropped}
     if node.node is not None:
         set_books(cache, copy, node.node, dict(node.csi))
     else:
@@ -301,7 +301,7 @@ def _clone_job(cache: Cache, job: JobInfo) -> JobInfo:
         job.name,
         job.namespace,
         job.pg_uid,
-        job.pod_group,
+        job.held,
         job.position,
         job.queue,
         job.priority,

@@ -94,8 +94,8 @@ def unset_pod_group(cache: Cache, job: JobInfo) -> None:
 def _of_pods_alone(job: JobInfo) -> JobInfo:
     return JobInfo(
         job.uid,
-        tasks=job.tasks,
-        tasks_by_status=job.tasks_by_status,
+        made=job.tasks,
+        made_by_status=job.tasks_by_status,
         allocated=job.allocated,
         total_request=job.total_request,
     )

@@ -141,7 +141,7 @@ def remove_node(cache: Cache, name: str) -> None:
             cache.touched.node_tasks[name, key] = None
         del cache.nodes[name]
         return
-    cache.nodes[name] = NodeInfo(name, tasks=info.tasks)
+    cache.nodes[name] = NodeInfo(name, made=info.tasks)
 
 
 def _wanted(cache: Cache, node: Node) -> bool:
@@ -213,7 +213,7 @@ def _unfitting(cache: Cache, info: NodeInfo) -> list[str]:
     binding = int(TaskStatus.BINDING)
     if info.node is None or not any(task.status == binding for task in info.tasks.values()):
         return []
-    clone = NodeInfo(info.name, node=info.node, csi=info.csi)
+    clone = NodeInfo(info.name, info.held, csi=info.csi)
     _set_oversubscription(clone, info.node, keep=False)
     clone.idle = node_resource(cache, info.node.status.allocatable, clone)
     dropped = []

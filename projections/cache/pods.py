@@ -224,7 +224,7 @@ def refresh_task(cache: Cache, job: JobInfo, task: TaskInfo, old: PodRef, pod: P
     request = task.resreq
     if ref.claims or old.claims or not (request is ref.request or request == ref.request):
         return False
-    if (job.pod_group is None and len(job.tasks) == 1) or not _plain(cache, job.total_request, request):
+    if (job.held is None and len(job.tasks) == 1) or not _plain(cache, job.total_request, request):
         return False
     fresh = new_task(pod, ref)
     fresh.resreq = request
@@ -266,7 +266,7 @@ def _follow(cache: Cache, node: NodeInfo, fresh: TaskInfo, key: str) -> None:
     copy.status, copy.node_name, copy.gated, copy.role = fresh.status, fresh.node_name, fresh.gated, fresh.role
     copy.priority, copy.preemptable, copy.best_effort = fresh.priority, fresh.preemptable, fresh.best_effort
     copy.restartable_init, copy.revocable_zone = fresh.restartable_init, fresh.revocable_zone
-    if fresh.status == _RELEASING and node.node is not None:
+    if fresh.status == _RELEASING and node.held is not None:
         node.releasing.add(fresh.resreq)
         cache.touched.nodes.setdefault(node.name, False)
     cache.touched.node_tasks[node.name, key] = None
@@ -325,7 +325,7 @@ def _plain(cache: Cache, total: Resource, request: Resource) -> bool:
 
 
 def _plain_node(cache: Cache, node: NodeInfo, request: Resource) -> bool:
-    if node.node is None:
+    if node.held is None:
         return True
     if node.idle.scalars is None or node.oversubscription_cpu or node.oversubscription_memory:
         return False

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from projections.cache.snapshot_image import EXACT_DECODER, FLOAT_DECODER, FORMAT, Image, SnapshotInvalid
-from projections.cache.snapshot_read import Reader, as_it_is, from_row, last_given
+from projections.cache.snapshot_read import Reader, as_it_is, from_row, last_given, pod_keys
 from projections.cache.snapshot_write import Writer
 from projections.cache.state import Cache, Touched
 from volcano.objects.resource import Resource
@@ -66,9 +66,10 @@ def _apply(cache: Cache, images: list[Image[R]], amount: Callable[[R], Resource]
     for number, image in enumerate(images):
         if image.format != FORMAT or image.model != cache.model or image.whole != (number == 0):
             raise SnapshotInvalid(f"not a snapshot of the cache under {cache.model} that fits at place {number}")
-    last = last_given(images)
+    keys = [pod_keys(image) for image in images]
+    last = last_given(images, keys)
     for number, image in enumerate(images):
-        Reader(cache, image, amount, last, number).apply()
+        Reader(cache, image, keys[number], amount, last, number).apply()
 
 
 __all__ = ["SnapshotInvalid", "dump", "dump_changes", "load"]

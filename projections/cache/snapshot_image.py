@@ -51,7 +51,8 @@ class PodColumns(msgspec.Struct, array_like=True):
 
 class NodeHeader(msgspec.Struct, array_like=True):
     """What of a node changes with its object. `node` False: a placeholder; True: the store's object; bytes: another
-    one, from which the store has moved on. `flags`: oversubscription 1, offline job evicting 2."""
+    one, from which the store has moved on. `flags`: oversubscription 1, offline job evicting 2. allocatable and
+    capacity index the requests; -1, as in the first snapshots, which had neither: they follow from the object."""
 
     node: bool | bytes
     position: int
@@ -63,6 +64,8 @@ class NodeHeader(msgspec.Struct, array_like=True):
     flags: int
     revocable_zone: str
     images: dict[str, tuple[int, int]]
+    allocatable: int = -1
+    capacity: int = -1
 
 
 class NodeRow(msgspec.Struct, Generic[R], array_like=True):
@@ -222,6 +225,25 @@ def unpack_uid(packed: str | bytes) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+_UUID_PLACES = tuple(place for place in range(36) if place not in (8, 13, 18, 23))
+"""Where the hex digits stand in a UUID's text."""
+
+
+def unpack_uids(packed: list[Any]) -> list[str]:
+    """`unpack_uid` of each, in an eighth of the time: digit by digit, for all of them at once."""
+    digits = b"".join([uid for uid in packed if type(uid) is bytes]).hex().encode()
+    count = len(digits) // 32
+    text = bytearray(b"-" * (37 * count))
+    for number, place in enumerate(_UUID_PLACES):
+        text[place::37] = digits[number::32]
+    text[36::37] = b" " * count
+    unpacked = text.decode().split(" ")
+    if count == len(packed):
+        return unpacked[:-1]
+    found = iter(unpacked)
+    return [uid if type(uid) is str else next(found) for uid in packed]
+
+
 __all__ = [
     "ENCODER",
     "EXACT_DECODER",
@@ -243,5 +265,6 @@ __all__ = [
     "resource_row",
     "unpack_amount",
     "unpack_uid",
+    "unpack_uids",
     "whole_number",
 ]

@@ -30,7 +30,7 @@ from projections.cache.snapshot_image import (
     resource_row,
     whole_number,
 )
-from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef, TaskInfo
+from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef, TaskInfo, Unread
 from volcano.objects.resource import Resource
 from volcano.objects.status import TERMINATED_STATUSES, task_status
 
@@ -254,8 +254,8 @@ class Writer:
         )
 
     def header(self, node: NodeInfo) -> NodeHeader:
-        which: bool | bytes = node.node is not None
-        if node.node is not None and node.node is not self.cache.node_objects.get(node.name):
+        which: bool | bytes = node.held is not None
+        if node.held is not None and node.node is not self.cache.node_objects.get(node.name):
             which = encode_object(node.node)
         return NodeHeader(
             which,
@@ -268,10 +268,12 @@ class Writer:
             node.oversubscription | node.offline_job_evicting << 1,
             node.revocable_zone,
             node.images,
+            self.tables.request(node.allocatable),
+            self.tables.request(node.capacity),
         )
 
     def job(self, job: JobInfo) -> JobRow[ExactRow]:
-        full = self.whole or job.pod_group is None or ("PodGroup", job.uid) in self.cache.touched.objects
+        full = self.whole or job.held is None or ("PodGroup", job.uid) in self.cache.touched.objects
         return JobRow(
             job.uid,
             job.priority,
@@ -307,8 +309,8 @@ class Writer:
             names = dict.fromkeys(cache.touched.objects)
         rows: list[tuple[str, str, int, bytes | None]] = []
         for kind, key in names:
-            obj = stores.held(cache, kind, key)
-            data = None if obj is None else encode_object(obj)
+            obj = stores.kept(cache, kind, key)
+            data = None if obj is None else obj.data if type(obj) is Unread else encode_object(obj)
             rows.append((kind, key, cache.positions.get((kind, key), 0), data))
         return rows
 

@@ -9,11 +9,13 @@ namespaced, else the name; tasks of a job are keyed by pod UID, tasks of a node 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import ItemsView, ValuesView
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from projections.cache.models import DEFAULT_MODEL, Model, model_named
+from volcano.objects import kinds
 from volcano.objects.core import Node, PersistentVolume, PersistentVolumeClaim, ResourceQuota
 from volcano.objects.resource import Resource
 from volcano.objects.scheduling import (
@@ -25,7 +27,7 @@ from volcano.objects.scheduling import (
     Queue,
     StorageClass,
 )
-from volcano.objects.status import READY_STATUSES
+from volcano.objects.status import READY_STATUSES, task_status
 
 HAS_AFFINITY, HAS_ANTI_AFFINITY, HAS_HOST_PORTS, HAS_SPREAD = 1, 2, 4, 8
 """PodRef.flags: what makes a reader load the whole pod by its position."""
@@ -41,6 +43,56 @@ class CacheConfig(msgspec.Struct, frozen=True):
     default_queue: str = "default"
     node_selectors: tuple[str, ...] = ()
     ignored_provisioners: tuple[str, ...] = ("rancher.io/local-path", "hostpath.csi.k8s.io")
+
+
+class Unread(msgspec.Struct, gc=False, eq=False):
+    """An object as a snapshot has it: read when it is first looked at, once for all who hold it. Most states are asked
+    about few of their objects."""
+
+    kind: str
+    data: bytes
+    known: Any = None
+
+    def read(self) -> Any:
+        """The object."""
+        if self.known is None:
+            self.known = kinds.decode(self.kind, self.data)
+        return self.known
+
+
+class Store(dict[str, Any]):
+    """Objects of one kind by key, of which some may still be unread; nobody who looks into it sees that. (What goes
+    around a dict's methods, such as a copy into another, would.)"""
+
+    def __getitem__(self, key: str) -> Any:
+        found = super().__getitem__(key)
+        return found.read() if type(found) is Unread else found
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = super().get(key, default)
+        return found.read() if type(found) is Unread else found
+
+    def pop(self, key: str, *default: Any) -> Any:
+        found = super().pop(key, *default)
+        return found.read() if type(found) is Unread else found
+
+    def raw(self, key: str) -> Any:
+        """The object, Unread where it still is."""
+        return super().get(key)
+
+    def read_all(self) -> None:
+        """Leaves nothing unread."""
+        for key, found in super().items():
+            if type(found) is Unread:
+                self[key] = found.read()
+
+    def values(self) -> ValuesView[Any]:  # type: ignore[override]
+        self.read_all()
+        return super().values()
+
+    def items(self) -> ItemsView[str, Any]:  # type: ignore[override]
+        self.read_all()
+        return super().items()
 
 
 class PodRef(msgspec.Struct, gc=False):
@@ -97,13 +149,43 @@ class TaskInfo(msgspec.Struct, gc=False):
         return msgspec.structs.replace(self)
 
 
+Profile: TypeAlias = tuple[str, int, bool, bool, bool, str, Resource]
+"""Role, priority, preemptable, best effort, restartable init, revocable zone, request: what many tasks share."""
+
+Following: TypeAlias = tuple[PodRef, Profile]
+"""A pod whose task follows from its entry; the task is made when somebody looks at its job's or node's tasks."""
+
+
+def following_task(following: Following) -> TaskInfo:
+    """The task that follows from a pod's entry."""
+    ref, (role, priority, preemptable, best_effort, restartable, zone, request) = following
+    return TaskInfo(
+        ref.uid,
+        ref.job,
+        ref.namespace,
+        ref.name,
+        role,
+        task_status(ref.phase, ref.deleting, ref.node_name),
+        ref.node_name,
+        priority,
+        preemptable,
+        best_effort,
+        restartable,
+        ref.gated,
+        zone,
+        request,
+    )
+
+
 class NodeInfo(msgspec.Struct, gc=False):
     """A node with its accounting. `node` None: a placeholder made by a pod (fact 11). `csi` are the attach limits that
     its CSINode gave when the node was last set. `position` is that of the node's last observation, 0 before one.
-    Sums: idle + used = allocatable; future idle = idle + releasing - pipelined."""
+    Sums: idle + used = allocatable; future idle = idle + releasing - pipelined.
+
+    `held` and `made` are `node` and `tasks` as far as somebody has looked at them, `following` the rest of `tasks`."""
 
     name: str
-    node: Node | None = None
+    held: Node | Unread | None = None
     position: int = 0
     phase: str = NOT_READY
     reason: str = "UnInitialized"
@@ -113,7 +195,7 @@ class NodeInfo(msgspec.Struct, gc=False):
     used: Resource = msgspec.field(default_factory=Resource)
     releasing: Resource = msgspec.field(default_factory=Resource)
     pipelined: Resource = msgspec.field(default_factory=Resource)
-    tasks: dict[str, TaskInfo] = msgspec.field(default_factory=dict)
+    made: dict[str, TaskInfo] = msgspec.field(default_factory=dict)
     csi: dict[str, int] = msgspec.field(default_factory=dict)
     images: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     revocable_zone: str = ""
@@ -121,6 +203,28 @@ class NodeInfo(msgspec.Struct, gc=False):
     offline_job_evicting: bool = False
     oversubscription_cpu: float = 0.0
     oversubscription_memory: float = 0.0
+    following: list[Following] | None = None
+
+    @property
+    def node(self) -> Node | None:
+        held = self.held
+        return held.read() if type(held) is Unread else held  # type: ignore[return-value]
+
+    @node.setter
+    def node(self, node: Node | None) -> None:
+        self.held = node
+
+    @property
+    def tasks(self) -> dict[str, TaskInfo]:
+        if self.following is not None:
+            following, self.following = self.following, None
+            self.made.update((f"{ref.namespace}/{ref.name}", following_task((ref, like))) for ref, like in following)
+        return self.made
+
+    @property
+    def task_count(self) -> int:
+        """The number of its tasks."""
+        return len(self.made) + len(self.following or ())
 
     @property
     def ready(self) -> bool:
@@ -136,21 +240,24 @@ class NodeInfo(msgspec.Struct, gc=False):
 
 class JobInfo(msgspec.Struct, gc=False):
     """A job: a PodGroup with its tasks, or tasks alone (then no queue and min 0, fact 19). `position` is that of the
-    PodGroup's last observation."""
+    PodGroup's last observation.
+
+    `held`, `made` and `made_by_status` are `pod_group`, `tasks` and `tasks_by_status` as far as somebody has looked at
+    them, `following` the rest of the tasks."""
 
     uid: str
     name: str = ""
     namespace: str = ""
     pg_uid: str = ""
-    pod_group: PodGroup | None = None
+    held: PodGroup | Unread | None = None
     position: int = 0
     queue: str = ""
     priority: int = 0
     min_available: int = 0
     task_min_available: dict[str, int] = msgspec.field(default_factory=dict)
     task_min_available_total: int = 0
-    tasks: dict[str, TaskInfo] = msgspec.field(default_factory=dict)
-    tasks_by_status: dict[int, dict[str, TaskInfo]] = msgspec.field(default_factory=dict)
+    made: dict[str, TaskInfo] = msgspec.field(default_factory=dict)
+    made_by_status: dict[int, dict[str, TaskInfo]] = msgspec.field(default_factory=dict)
     allocated: Resource = msgspec.field(default_factory=Resource)
     total_request: Resource = msgspec.field(default_factory=Resource)
     preemptable: bool = False
@@ -160,6 +267,34 @@ class JobInfo(msgspec.Struct, gc=False):
     waiting_time_seconds: float | None = None
     job_fit_errors: str = ""
     nodes_fit_errors: dict[str, str] = msgspec.field(default_factory=dict)
+    following: list[Following] | None = None
+
+    @property
+    def pod_group(self) -> PodGroup | None:
+        held = self.held
+        return held.read() if type(held) is Unread else held  # type: ignore[return-value]
+
+    @pod_group.setter
+    def pod_group(self, group: PodGroup | None) -> None:
+        self.held = group
+
+    @property
+    def tasks(self) -> dict[str, TaskInfo]:
+        if self.following is not None:
+            self._make()
+        return self.made
+
+    @property
+    def tasks_by_status(self) -> dict[int, dict[str, TaskInfo]]:
+        if self.following is not None:
+            self._make()
+        return self.made_by_status
+
+    def _make(self) -> None:
+        following, self.following = self.following, None
+        for task in map(following_task, following or ()):
+            self.made[task.uid] = task
+            self.made_by_status.setdefault(task.status, {})[task.uid] = task
 
     @property
     def ready_task_num(self) -> int:
@@ -170,7 +305,7 @@ class JobInfo(msgspec.Struct, gc=False):
     @property
     def terminated(self) -> bool:
         """No PodGroup and no tasks: it may be cleaned up (fact 18)."""
-        return self.pod_group is None and not self.tasks
+        return self.held is None and not self.tasks
 
 
 class ImageState(msgspec.Struct, gc=False):
@@ -228,7 +363,7 @@ class Cache:
         self.jobs: dict[str, JobInfo] = {}
         self.nodes: dict[str, NodeInfo] = {}
         self.node_list: list[str] = []
-        self.node_objects: dict[str, Node] = {}
+        self.node_objects: dict[str, Node] = Store()
         self.images: dict[str, ImageState] = {}
         self.queues: dict[str, Queue] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
@@ -240,8 +375,8 @@ class Cache:
         self.volumes: dict[str, PersistentVolume] = {}
         self.storage_classes: dict[str, StorageClass] = {}
         self.storage_capacities: dict[str, CSIStorageCapacity] = {}
-        self.csi_nodes: dict[str, CSINode] = {}
-        self.numatopologies: dict[str, Numatopology] = {}
+        self.csi_nodes: dict[str, CSINode] = Store()
+        self.numatopologies: dict[str, Numatopology] = Store()
         self.positions: dict[tuple[str, str], int] = {}
         self.pending_cleanup: dict[str, Retry] = {}
         self.pending_resync: dict[str, Retry] = {}
@@ -279,11 +414,16 @@ __all__ = [
     "READY",
     "Cache",
     "CacheConfig",
+    "Following",
     "ImageState",
     "JobInfo",
     "NodeInfo",
     "PodRef",
+    "Profile",
     "Retry",
+    "Store",
     "TaskInfo",
     "Touched",
+    "Unread",
+    "following_task",
 ]

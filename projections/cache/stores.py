@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from projections.cache.state import Cache, JobInfo
+from projections.cache.state import Cache, JobInfo, Store
 from projections.cache.volumes import store_claim
 
 ATTRIBUTES: dict[str, str] = {
@@ -25,6 +25,9 @@ ATTRIBUTES: dict[str, str] = {
 }
 """Our kind name to the attribute of Cache; PodGroups lie in their jobs."""
 
+UNREAD = frozenset(("CSINode", "Node", "Numatopology", "PodGroup"))
+"""Kinds of which there are many and nothing is indexed, so that they need not be read before they are looked at."""
+
 
 def held(cache: Cache, kind: str, key: str) -> Any:
     """The object that the cache holds, None when it holds none."""
@@ -35,24 +38,34 @@ def held(cache: Cache, kind: str, key: str) -> Any:
     return getattr(cache, attribute).get(key) if attribute is not None else None
 
 
+def kept(cache: Cache, kind: str, key: str) -> Any:
+    """The same, Unread where nobody has looked at it since it was loaded."""
+    if kind == "PodGroup":
+        job = cache.jobs.get(key)
+        return job.held if job is not None else None
+    store = getattr(cache, ATTRIBUTES[kind]) if kind in ATTRIBUTES else None
+    return store.raw(key) if isinstance(store, Store) else held(cache, kind, key)
+
+
 def keys(cache: Cache, kind: str) -> list[str]:
     """The keys of all objects held of a kind, pods included."""
     if kind == "Pod":
         return list(cache.pods)
     if kind == "PodGroup":
-        return [key for key, job in cache.jobs.items() if job.pod_group is not None]
+        return [key for key, job in cache.jobs.items() if job.held is not None]
     attribute = ATTRIBUTES.get(kind)
     return list(getattr(cache, attribute)) if attribute is not None else []
 
 
 def put(cache: Cache, kind: str, key: str, obj: Any) -> None:
-    """Set or, with None, take away an object without any consequence; for the loader of snapshots."""
+    """Set or, with None, take away an object without any consequence; for the loader of snapshots. Of the kinds in
+    UNREAD it may be Unread."""
     if kind == "PodGroup":
         job = cache.jobs.get(key)
         if job is None and obj is not None:
             job = cache.jobs[key] = JobInfo(key)
         if job is not None:
-            job.pod_group = obj
+            job.held = obj
         return
     if kind == "PersistentVolumeClaim":
         store_claim(cache, key, obj)
@@ -67,4 +80,4 @@ def put(cache: Cache, kind: str, key: str, obj: Any) -> None:
         store[key] = obj
 
 
-__all__ = ["ATTRIBUTES", "held", "keys", "put"]
+__all__ = ["ATTRIBUTES", "UNREAD", "held", "kept", "keys", "put"]
