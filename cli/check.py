@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from cli import render
-from cli.common import CHECK_FAILED, AtOption, ClusterOption, DataOutput, DataOutputOption, DbOption, opened
+from cli.common import (
+    CHECK_FAILED,
+    AtOption,
+    ClusterOption,
+    DataOutput,
+    DataOutputOption,
+    DbOption,
+    moment_at,
+    note,
+    opened,
+)
 
 if TYPE_CHECKING:
     from vcledger.testing.invariants import Verdict
@@ -29,13 +39,16 @@ def check(
 ) -> None:
     """Checks the twelve invariants over the whole record, or up to a moment. Exits 1 when one is broken.
 
-    Each is held, broken (with the position where it first was) or not applicable to what the ledger holds.
+    Each is held, broken (with the position where it first was) or not applicable to what the ledger holds. Of a ledger
+    that was pruned a note says what cannot be looked at any more.
     """
-    from vcledger.testing.invariants import check_ledger
+    from vcledger.testing.invariants import check_ledger, limits
 
     with opened(db) as ledger:
         name = ledger.cluster(cluster)
-        verdicts = check_ledger(ledger, position=ledger.position(at, name), cluster=name)
+        moment = moment_at(ledger, at, name)
+        verdicts = check_ledger(ledger, position=moment.position, cluster=name)
+        note(*limits(ledger, name))
     if output is DataOutput.table:
         report(verdicts)
     else:

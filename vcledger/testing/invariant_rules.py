@@ -33,6 +33,9 @@ ANSWER_GRACE = 60_000_000
 INFERRED = 1
 """`Recorded.known` of what an audit line or a relist implies."""
 
+BIND_FAILED_REASON = "SchedulerError"
+"""The reason of a pod's condition that tells of a failed bind; one without a node has another."""
+
 CHANGED = (observation.ObjectAdded, observation.ObjectModified)
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 
@@ -437,7 +440,9 @@ class AfterFailure(Rule):
     def _patched(self, recorded: Recorded) -> None:
         uid = recorded.uid
         self.settle(("patch", uid, recorded.causation))
-        if uid in self._patches and isinstance(recorded.event, binding.PodConditionPatched):
+        event = recorded.event
+        tells = isinstance(event, binding.PodConditionPatched) and event.reason == BIND_FAILED_REASON
+        if uid in self._patches and tells:
             self._patches[uid] += 1
             if self._patches[uid] > 1:
                 self.breach(recorded.position, f"the condition of {pod_key(recorded)} was patched twice after one bind")

@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from eventstore import EventStore
+from eventstore.types import EventStoreError
 from projections.cache import CacheConfig, CacheProjection
 from projections.cache.state import Cache, Touched
 from vcledger import codec
+from vcledger.errors import UndecodableEvent
 from vcledger.ledger import DEFAULT_CONFIG, Ledger, cache_projection
 from vcledger.scheduler.fold import evolve
 from vcledger.scheduler.state import Flow, FlowConfig
@@ -194,24 +196,49 @@ def check_ledger(
     ledger: Ledger, *, position: int | None = None, cluster: str | None = None, config: CacheConfig = DEFAULT_CONFIG
 ) -> list[Verdict]:
     """All twelve over a ledger, up to a position (None: the head). After a prune they begin at its cut. Raises the
-    ledger's and the log's errors."""
+    ledger's and the log's errors; where the log was changed so that it cannot be read on, 10 is broken, and what is not
+    broken before is not applicable."""
     name = ledger.cluster(cluster)
     end = ledger.position(position, name)
     start = ledger.store.first() - 1
     checked = verify(ledger)
-    watcher = _watch_flow(ledger, name, end, config) if not start and _has_flow(ledger, name) else None
-    half = None
-    if watcher is None:
-        watcher, half = _watch_cache(ledger, name, start, end, config)
+    watcher, half, unread = _watched(ledger, name, start, end, config, damaged=not checked.log.ok)
     found = {verdict.invariant.number: verdict for verdict in watcher.verdicts()}
     found[9] = _same_state(checked, end, name, half or watcher.impossible)
     found[10] = _log_order(checked, end)
     recovered = watcher.rules[11]
-    if isinstance(recovered, Recovered) and recovered.first is not None and not found[11].broken:
-        worse = [found[number] for number in (9, 10) if found[number].broken]
+    if isinstance(recovered, Recovered) and recovered.first is not None:
+        worse = [one for one in (found[9], found[10], found[11]) if one.broken]
         if worse:
-            found[11] = Verdict(INVARIANTS[10], BROKEN, worse[0].position, worse[0].text, recovered.seen)
-    return [found[one.number] for one in INVARIANTS]
+            first = min(worse, key=lambda one: one.position)
+            found[11] = Verdict(INVARIANTS[10], BROKEN, first.position, first.text, recovered.seen)
+    verdicts = [found[one.number] for one in INVARIANTS]
+    if unread:
+        unknown = f"the ledger cannot be read on: {unread}"
+        verdicts = [one if one.broken else Verdict(one.invariant, NOT_APPLICABLE, text=unknown) for one in verdicts]
+    return verdicts
+
+
+def _watched(
+    ledger: Ledger, cluster: str, start: int, end: int, config: CacheConfig, *, damaged: bool
+) -> tuple[Watcher, Break | None, str]:
+    """The watcher after all events, how a state dumped halfway was wrong, and, of a damaged log, why it cannot be read
+    to its end."""
+    flow = not start and _has_flow(ledger, cluster)
+    begin = ledger.folder.at(cache_projection(MODEL, config), cluster, start) if start else None
+    watcher = Watcher(config, flow=flow, cache=begin, after=start)
+    half = None
+    try:
+        if flow:
+            for stored in ledger.store.read(to=end, cluster=cluster, late=False):
+                watcher.see(codec.recorded(stored), stored.payload)
+        else:
+            half = _watch_cache(watcher, ledger, cluster, start, end)
+    except (EventStoreError, UndecodableEvent) as error:
+        if not damaged:
+            raise
+        return watcher, None, str(error)
+    return watcher, half, ""
 
 
 OWN_FAMILIES = ("scheduling", "volume", "resync", "node-sync", "cleanup", "recovery")
@@ -222,34 +249,22 @@ def _has_flow(ledger: Ledger, cluster: str) -> bool:
     return next(ledger.store.read(cluster=cluster, families=OWN_FAMILIES, limit=1), None) is not None
 
 
-def _watch_flow(ledger: Ledger, cluster: str, end: int, config: CacheConfig) -> Watcher:
-    """The ledger of a scheduler, from its beginning."""
-    watcher = Watcher(config, flow=True)
-    for stored in ledger.store.read(to=end, cluster=cluster, late=False):
-        watcher.see(codec.recorded(stored), stored.payload)
-    return watcher
-
-
-def _watch_cache(
-    ledger: Ledger, cluster: str, start: int, end: int, config: CacheConfig
-) -> tuple[Watcher, Break | None]:
-    """The ledger of a recorder, and whether a state dumped halfway and folded on is the one folded throughout."""
-    projection = cache_projection(MODEL, config)
-    begin = ledger.folder.at(projection, cluster, start) if start else None
-    watcher = Watcher(config, cache=begin, after=start)
+def _watch_cache(watcher: Watcher, ledger: Ledger, cluster: str, start: int, end: int) -> Break | None:
+    """The ledger of a recorder; and how a state dumped halfway and folded on differs from the one folded throughout."""
+    projection = watcher.projection
     middle, dumped, where = (start + end) // 2, b"", start
     for recorded in codec.fold_stream(ledger.store, cluster, start, end):
         if not dumped and recorded.position > middle:
             dumped, where = projection.dump(watcher.cache), recorded.position - 1
         watcher.see(recorded)
     if not dumped:
-        return watcher, None
+        return None
     state = projection.load([dumped])
     for recorded in codec.fold_stream(ledger.store, cluster, where, end):
         state = projection.evolve(state, recorded)
     if projection.digest(state) == projection.digest(watcher.cache):
-        return watcher, None
-    return watcher, Break(where, "a state dumped here and folded on differs from the one folded throughout")
+        return None
+    return Break(where, "a state dumped here and folded on differs from the one folded throughout")
 
 
 def _same_state(checked: Verification, end: int, cluster: str, half: Break | None) -> Verdict:

@@ -49,6 +49,15 @@ def test_as_data(call: Call, db: str) -> None:
     assert [(row["name"], row["position"]) for row in broken] == [("bound-once", 3)]
 
 
+def test_a_moment_outside_the_record_and_a_pruned_record_are_noted(call: Call, db: str) -> None:
+    result = call("check", "--db", db, "--at", "2036-01-01T00:00:00Z")
+    assert result.exit_code == 1 and result.stderr.startswith("note: ") and "2036-01-01" in result.stderr
+    with Ledger.open(db) as ledger:
+        ledger.prune(3)
+    result = call("check", "--db", db)
+    assert "note: the record was pruned up to position 2: checked from the state there on" in result.stderr
+
+
 def test_misuse_is_one_line(call: Call, db: str, tmp_path: Path) -> None:
     for args in (("--db", db, "-o", "name"), ("--db", str(tmp_path / "none.db")), ("--db", db, "--at", "99")):
         result = call("check", *args)
