@@ -116,8 +116,8 @@ def begins(store: EventStore, cluster: str, wanted: Sequence[Scope]) -> dict[Sco
     return {scope: begin(store, cluster, scope, runs) for scope in wanted}
 
 
-def begin(store: EventStore, cluster: str, scope: Scope, runs: Mapping[int, Run]) -> Begin:
-    """How one scope begins."""
+def begin(store: EventStore, cluster: str, scope: Scope, runs: Mapping[int, Run] | None) -> Begin:
+    """How one scope begins. `runs` None: as if nobody had recorded before."""
     known = [
         Known(head.stream.namespace, head.stream.name, head.stream.uid, head.resource_version, head.position)
         for head in store.live(cluster, scope.kind)

@@ -58,6 +58,10 @@ def is_dead(owner: str) -> bool:
     return False
 
 
+_taken_here: set[tuple[str, str, int]] = set()
+"""Roles that this process has taken, so that it does not take one of its own for a dead process's."""
+
+
 def taken(
     store: EventStore,
     cluster: str,
@@ -66,7 +70,7 @@ def taken(
     take_over: bool = False,
     *,
     role: str = RECORDER,
-    over: Callable[[str], bool] = is_dead,
+    over: Callable[[str], bool] | None = None,
 ) -> Lease:
     """The role of the cluster's recorder, or another. One whose holder has died is taken over: at once when `over` says
     so of its owner, such as of a process of this machine, else when its time has ended. RoleHeld when the holder renews
@@ -74,13 +78,16 @@ def taken(
     seen: Lease | None = None
     while True:
         try:
-            return store.acquire(cluster, role, this_process(), seconds=LEASE_SECONDS, take_over=take_over)
+            lease = store.acquire(cluster, role, this_process(), seconds=LEASE_SECONDS, take_over=take_over)
+            _taken_here.add((cluster, role, lease.term))
+            return lease
         except LeaseHeld as held:
             found = next((one for one in store.leases(cluster) if one.role == role), None)
             if found is None:
                 continue
-            if over(found.owner):
-                return store.acquire(cluster, role, this_process(), seconds=LEASE_SECONDS, take_over=True)
+            if (cluster, role, found.term) not in _taken_here and (over or is_dead)(found.owner):
+                take_over = True
+                continue
             alive = seen is not None and (found.term, found.renewed_at) != (seen.term, seen.renewed_at)
             if alive or stop.is_set():
                 error = AlreadyRecorded if role == RECORDER else RoleHeld

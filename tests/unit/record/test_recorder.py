@@ -266,7 +266,6 @@ def test_a_second_recorder_of_the_cluster_is_refused(server: Server, db: Path, m
     monkeypatch.setattr(upkeep, "RENEW_SECONDS", 0.2)
     with Running(db, server) as first:
         first.watching()
-        monkeypatch.setattr(upkeep, "is_dead", lambda owner: False)
         second = Running(db, server)
         with pytest.raises(AlreadyRecorded, match="one recorder of a cluster"), second:
             eventually(lambda: second.error is not None, "the refusal")
