@@ -3,7 +3,8 @@
 Owns the processes, their certificates, and the kubeconfig. Must not know what is tested. Called through the fixtures of
 `tests.kube.conftest`, and by the bench. A program that is missing fails the tests, they are never skipped.
 
-No kubelet and no scheduler run, and no admission looks for service accounts, so pods stay as the tests make them.
+No kubelet and no scheduler run; no admission looks for service accounts or taints new nodes (nobody would take that off
+again), so pods and nodes stay as the tests make them.
 Nothing here is durable (etcd doesn't sync), and etcd is compacted only when a test says so.
 """
 
@@ -317,7 +318,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={self.folder / 'server.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",
-            "--disable-admission-plugins=ServiceAccount",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             "--profiling=false",
             "--shutdown-delay-duration=0",
         ]

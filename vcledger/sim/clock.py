@@ -24,6 +24,11 @@ def rfc3339(now: int) -> str:
     return (_EPOCH + timedelta(seconds=now // SECOND)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def micros(time: str) -> int:
+    """The other way round."""
+    return int((datetime.strptime(time, "%Y-%m-%dT%H:%M:%S%z") - _EPOCH).total_seconds()) * SECOND
+
+
 class Timeline:
     """What is to happen, and the time that it is now."""
 

@@ -83,7 +83,7 @@ def _by_key(before: list[Any], patch: list[Any], key: str, path: str) -> list[An
         return [item for item in patch if "$patch" not in item]
     for item in patch:
         if not isinstance(item, dict) or key not in item:
-            raise BadPatch(f"map: {item} does not contain declared merge key: {key}")
+            raise BadPatch(f"map: {_go(item)} does not contain declared merge key: {key}")
         found = next((at for at, old in enumerate(after) if old.get(key) == item[key]), None)
         if item.get("$patch") == "delete":
             if found is not None:
@@ -93,3 +93,8 @@ def _by_key(before: list[Any], patch: list[Any], key: str, path: str) -> list[An
         else:
             after[found] = merged(after[found], item, f"{path}[]")
     return after
+
+
+def _go(item: Any) -> str:
+    """A map as Go prints it."""
+    return f"map[{' '.join(f'{name}:{item[name]}' for name in sorted(item))}]" if isinstance(item, dict) else str(item)

@@ -102,7 +102,7 @@ class SimulatedApi:
                     raise status.bad_request("specifying resource version is not allowed when using continue")
                 version, start = _token(continue_)
                 return self._page(found, version if version >= 0 else self.store.version, start, limit, wanted)
-            version = _version(resource_version)
+            version = _version(resource_version, listing=True)
             if version > self.store.version:
                 return Answer(504, msgspec.json.encode(_too_large(version, self.store.version)))
             return self._page(found, self.store.version, "", limit, wanted)
@@ -141,7 +141,7 @@ class SimulatedApi:
         and its first line is an ERROR with 410, as the real server does. Its end after `timeout_seconds` is up to who
         has a real clock: see `drop_watches`."""
         try:
-            version, wanted = _version(resource_version), scope(namespace, selector)
+            version, wanted = _version(resource_version, listing=False), scope(namespace, selector)
         except status.Refused as refused:
             return refused.answer
         watch = SimulatedWatch(self.store, BY_NAME[kind], version, bookmarks, wanted)
@@ -183,8 +183,11 @@ class SimulatedApi:
         return [stored.object for _, stored in self.store.items(kind)]
 
     def create(self, kind: str, item: Object) -> Object:
-        """Creates an object as given and returns it as stored; for building a cluster. Raises on a refusal."""
-        namespace = item["metadata"].get("namespace", "default") if BY_NAME[kind].namespaced else ""
+        """Creates an object as given, of the kind said, and returns it as stored; for building a cluster. Raises on a
+        refusal."""
+        found = BY_NAME[kind]
+        namespace = item["metadata"].get("namespace", "default") if found.namespaced else ""
+        item = {"kind": found.api_kind, "apiVersion": _api_version(found), **item}
         answer = self.do(Create(kind, namespace, msgspec.json.encode(item)))
         if not answer.ok:
             raise ValueError(f"{kind} {item['metadata'].get('name')}: {answer.body.decode()}")
@@ -207,7 +210,8 @@ class SimulatedApi:
         meta: dict[str, Any] = {"resourceVersion": str(version)}
         if len(page) < len(left):
             meta["continue"] = _make_token(version, left[len(page)][0])
-            meta["remainingItemCount"] = len(left) - len(page)
+            if not wanted.labels:
+                meta["remainingItemCount"] = len(left) - len(page)
         return Answer(200, _list_body(kind, meta, [stored for _, stored in page]))
 
 
@@ -272,11 +276,13 @@ class SimulatedWatch:
         return lines
 
 
-def _version(text: str) -> int:
+def _version(text: str, *, listing: bool) -> int:
+    """A version as a request gives it; a list refuses what is none with 400, a watch with 500."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise status.bad_request(f'Invalid value: "{text}": resourceVersion: strconv.ParseUint: invalid syntax')
+        why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise status.bad_request(f"invalid resource version: {why}") if listing else status.nameless(why)
     return int(text)
 
 
@@ -296,7 +302,7 @@ def _token(text: str) -> tuple[int, str]:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         return int(token["rv"]), str(token["start"])
     except (ValueError, KeyError, TypeError) as error:
-        raise status.bad_request(f"continue key is not valid: {error}") from error
+        raise status.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
 
 
 def _api_version(kind: Kind) -> str:
@@ -314,9 +320,12 @@ def _list_body(kind: Kind, meta: Object, items: list[Stored]) -> bytes:
 
 
 def _bookmark_body(kind: Kind, version: int) -> bytes:
-    """An object of the kind with nothing but a version, whose containers are null, as the real server sends it."""
-    meta = {"resourceVersion": str(version), "creationTimestamp": None}
-    body: Object = {"kind": kind.api_kind, "apiVersion": _api_version(kind), "metadata": meta}
+    """An object of the kind with nothing but a version and what is never left out, whose containers are null, as the
+    real server sends it."""
+    body: Object = {"kind": kind.api_kind, "apiVersion": _api_version(kind)}
+    body["metadata"] = {"resourceVersion": str(version)}
     if kind.name == "Pod":
         body |= {"spec": {"containers": None}, "status": {}}
+    elif kind.name in ("PersistentVolume", "ResourceQuota"):
+        body |= {"spec": {}, "status": {}}
     return msgspec.json.encode(body)

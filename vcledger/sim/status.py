@@ -83,10 +83,17 @@ def conflict(kind: Kind, name: str, why: str, *, shown: str = "") -> Refused:
 def uid_precondition(kind: Kind, key: str, name: str, wanted: str, found: str) -> Refused:
     """409: the object of that name is another one (storage.Preconditions, checked in etcd's transaction)."""
     storage = (
-        f"StorageError: invalid object, Code: 4, Key: /registry/{kind.resource}/{key}, ResourceVersion: 0, "
+        f"StorageError: invalid object, Code: 4, Key: /registry/{_stored_as(kind)}/{key}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
     )
     return conflict(kind, name, storage)
+
+
+def _stored_as(kind: Kind) -> str:
+    """Where etcd has a kind: custom resources under their group, nodes under the name that they had at first."""
+    if kind.name == "Node":
+        return "minions"
+    return f"{kind.group}/{kind.resource}" if kind.group.endswith("volcano.sh") else kind.resource
 
 
 def uid_of_delete(kind: Kind, name: str, wanted: str, found: str) -> Refused:
@@ -108,16 +115,30 @@ def invalid(kind: Kind, name: str, field: str, why: str, *, reason: str = "Field
     return Refused(failure(422, "Invalid", text, details))
 
 
+def no_version(kind: Kind, name: str) -> Refused:
+    """422: a custom resource can't be updated blindly. The text names the resource, where others name the kind."""
+    field, why = "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
+    details = {**_details(kind, name), "causes": [{"reason": "FieldValueInvalid", "message": why, "field": field}]}
+    return Refused(
+        failure(422, "Invalid", f'{qualified(kind.resource, kind.group)} "{name}" is invalid: {field}: {why}', details)
+    )
+
+
 def bad_request(message: str) -> Refused:
     """400."""
     return Refused(failure(400, "BadRequest", message))
 
 
-def unknown_path(path: str) -> Refused:
+def unknown_path() -> Refused:
     """404 for a path that the server has not."""
-    return Refused(
-        failure(404, "NotFound", "the server could not find the requested resource", {"kind": "", "name": path})
-    )
+    return Refused({**failure(404, "NotFound", "the server could not find the requested resource"), "details": {}})
+
+
+def nameless(message: str) -> Refused:
+    """500 of an error that the server has no word for: the Status has a message and no reason."""
+    status = failure(500, "", message)
+    del status["reason"]
+    return Refused(status)
 
 
 def unsupported_patch() -> Refused:

@@ -4,7 +4,7 @@ Owns the rules. Must not know who asks, nor faults. Called by `vcledger.sim.serv
 
 After apiserver's pkg/registry/generic/registry/store.go, pkg/registry/rest/{create,update,delete}.go and the strategies
 and subresources of pkg/registry/core/{pod,node,persistentvolume,persistentvolumeclaim}, less what no scheduler meets:
-admission (but the protection finalizers), defaulting, generation, quotas, managed fields.
+admission (but the protection finalizers), defaulting, generation, quotas, managed fields, and that namespaces exist.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from vcledger.runtime.port import Answer
 from vcledger.scheduler.requests import Bind, Create, Delete, Patch, Update
 from vcledger.sim import status
-from vcledger.sim.clock import SECOND, rfc3339
+from vcledger.sim.clock import SECOND, micros, rfc3339
 from vcledger.sim.merge import BadPatch, merged
 from vcledger.sim.mvcc import Object, Stored, VersionedStore
 from volcano.objects.kinds import BY_NAME, Kind
@@ -69,10 +69,8 @@ class Writes:
     def create(self, request: Create) -> Answer:
         """POST: 201 with the object; 409 when the name is taken."""
         kind = BY_NAME[request.kind]
-        item = _object(request.body)
+        item = _object(kind, request.body)
         meta = dict(item.get("metadata") or {})
-        if meta.get("resourceVersion"):
-            raise status.bad_request("resourceVersion should not be set on objects to be created")
         name = meta.get("name") or ""
         if not name and meta.get("generateName"):
             name = f"{meta['generateName']}{self.uid()[-5:]}"
@@ -89,6 +87,8 @@ class Writes:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         key = key_of(kind, request.namespace, name)
+        if meta.get("resourceVersion"):
+            raise status.nameless("resourceVersion should not be set on objects to be created")
         if self.store.get(kind.name, key) is not None:
             raise status.already_exists(kind, name)
         meta |= {"name": name, "uid": self.uid(), "creationTimestamp": rfc3339(self.clock())}
@@ -130,7 +130,7 @@ class Writes:
     def update(self, request: Update) -> Answer:
         """PUT of an object or its status: 200 with the object; 404, 409 (version or UID), 422."""
         kind = BY_NAME[request.kind]
-        item = _object(request.body)
+        item = _object(kind, request.body)
         meta = item.get("metadata") or {}
         if meta.get("name", request.name) != request.name:
             raise status.bad_request(
@@ -140,17 +140,15 @@ class Writes:
             raise status.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
+        self._subresource(kind, request.name, request.subresource)
         key, stored = self._found(kind, request.namespace, request.name)
-        self._subresource(kind, request.subresource, request.path)
         found = stored.object["metadata"]
         wanted = meta.get("uid") or ""
         if wanted and wanted != found["uid"]:
             raise status.uid_precondition(kind, key, request.name, wanted, found["uid"])
         version = meta.get("resourceVersion") or ""
         if not version and is_custom(kind):
-            raise status.invalid(
-                kind, request.name, "metadata.resourceVersion", "Invalid value: 0x0: must be specified for an update"
-            )
+            raise status.no_version(kind, request.name)
         if version and version != found["resourceVersion"]:
             raise status.conflict(kind, request.name, status.MODIFIED)
         return self._written(kind, key, stored, item, request.subresource)
@@ -161,9 +159,9 @@ class Writes:
         kind = BY_NAME[request.kind]
         if is_custom(kind):
             raise status.unsupported_patch()
-        patch = _object(request.body)
+        patch = _patch(request.body)
+        self._subresource(kind, request.name, request.subresource)
         key, stored = self._found(kind, request.namespace, request.name)
-        self._subresource(kind, request.subresource, request.path)
         found = stored.object["metadata"]
         meta = patch.get("metadata") or {}
         if (version := meta.get("resourceVersion")) and version != found["resourceVersion"]:
@@ -173,7 +171,7 @@ class Writes:
         try:
             item = merged(stored.object, patch)
         except BadPatch as error:
-            raise status.bad_request(str(error)) from error
+            raise status.nameless(str(error)) from error
         return self._written(kind, key, stored, item, request.subresource)
 
     def _written(self, kind: Kind, key: str, stored: Stored, item: Object, subresource: str) -> Answer:
@@ -195,7 +193,7 @@ class Writes:
         deleted, has a node, or has gates. That the node exists is not checked, as in the real one."""
         kind = BY_NAME["Pod"]
         if not request.node:
-            raise status.invalid(kind, request.name, "target.name", "Required value", reason="FieldValueRequired")
+            raise status.nameless("target.name: Required value")
         key, stored = self._found(kind, request.namespace, request.name)
         pod = stored.object
         meta, spec = pod["metadata"], pod.get("spec") or {}
@@ -231,8 +229,9 @@ class Writes:
     # --- delete ---------------------------------------------------------------------------------------------------
 
     def delete(self, request: Delete) -> Answer:
-        """DELETE: 200 with the object or a Status. A pod with a node gets its grace; an object with finalizers is
-        marked and stays until they are gone; 409 when the UID is another's."""
+        """DELETE: 200 with the object or a Status. A pod with a node gets its grace, and every pod is marked before it
+        goes, which is a write of its own; an object with finalizers is marked and stays until they are gone; 409 when
+        the UID is another's."""
         kind = BY_NAME[request.kind]
         key, stored = self._found(kind, request.namespace, request.name)
         meta = stored.object["metadata"]
@@ -245,18 +244,26 @@ class Writes:
                 return Answer(200, stored.body)
             if not left and meta.get("finalizers"):
                 return Answer(200, stored.body)
-        if grace or meta.get("finalizers"):
-            marked = {
-                **meta,
-                "deletionTimestamp": rfc3339(self.clock() + grace * SECOND),
-                "deletionGracePeriodSeconds": grace,
-            }
-            return Answer(200, self.store.put(kind.name, key, {**stored.object, "metadata": marked}).body)
+        pod = kind.name == "Pod"
+        if grace or meta.get("finalizers") or (pod and meta.get("deletionGracePeriodSeconds") != 0):
+            marked = {**meta, "deletionTimestamp": self._due(meta, grace), "deletionGracePeriodSeconds": grace}
+            stored = self.store.put(kind.name, key, {**stored.object, "metadata": marked})
+            if grace or meta.get("finalizers"):
+                return Answer(200, stored.body)
         gone = self.store.remove(kind.name, key)
         if kind.name in DELETED_IS_RETURNED:
             return Answer(200, gone.body)
         details = {"name": request.name, "group": kind.group, "kind": kind.resource, "uid": meta["uid"]}
         return status.success(200, {field: value for field, value in details.items() if value})
+
+    def _due(self, meta: Object, grace: int) -> str:
+        """When the grace ends: a shortened one counts from when the deletion was asked for, and never ends before now
+        (rest.BeforeDelete)."""
+        now = self.clock()
+        if not meta.get("deletionTimestamp"):
+            return rfc3339(now + grace * SECOND)
+        less = (meta.get("deletionGracePeriodSeconds") or 0) - grace
+        return rfc3339(max(now, micros(meta["deletionTimestamp"]) - less * SECOND))
 
     def _grace(self, kind: Kind, item: Object, wanted: int | None) -> int:
         """Seconds: what was asked for, or what the pod's spec says; none for a pod without a node or that has ended
@@ -281,43 +288,62 @@ class Writes:
             raise status.not_found(kind, name)
         return key, stored
 
-    def _subresource(self, kind: Kind, subresource: str, path: str) -> None:
-        if subresource not in ("", "status") or (subresource == "status" and kind.name not in STATUS_APART):
-            raise status.unknown_path(path)
+    def _subresource(self, kind: Kind, name: str, subresource: str) -> None:
+        if subresource in ("", "status") and (not subresource or kind.name in STATUS_APART):
+            return
+        raise status.not_found(kind, name) if is_custom(kind) else status.unknown_path()
 
 
-def _object(body: bytes) -> Object:
+def _object(kind: Kind, body: bytes) -> Object:
+    """The object in a body. One of a custom resource must say its kind; others are taken for what the path says."""
+    said = f"the object provided is unrecognized (must be of type {kind.api_kind}): "
     try:
         item = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise status.bad_request(f"the object provided is unrecognized: {error}") from error
+        raise status.bad_request(f"{said}couldn't get version/kind; json parse error: {error}") from error
     if not isinstance(item, dict):
-        raise status.bad_request("the object provided is unrecognized: not a JSON object")
+        raise status.bad_request(f"{said}couldn't get version/kind; json parse error: not a JSON object")
+    if is_custom(kind) and not item.get("kind"):
+        raise status.bad_request(f"{said}Object 'Kind' is missing in '{body.decode()}'")
     return item
 
 
+def _patch(body: bytes) -> Object:
+    try:
+        patch = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise status.bad_request(f"json: {error}") from error
+    if not isinstance(patch, dict):
+        raise status.bad_request("json: cannot unmarshal it into Go value of type map[string]interface {}")
+    return patch
+
+
 def _allowed(kind: Kind, before: Object, item: Object, subresource: str) -> Object:
-    """The object as a write may leave it: a write of the status changes nothing else (a pod's labels and annotations
-    apart), a write of the rest does not change the status; the server's own metadata stays as it was."""
+    """The object as a write may leave it: a write of the status changes nothing else but labels, annotations and
+    finalizers, and those not of a custom resource; a write of the rest does not change the status; the server's own
+    metadata stays as it was."""
     old, new = before["metadata"], item.get("metadata") or {}
+    if subresource == "status" and is_custom(kind):
+        return {**before, "status": item.get("status") or {}}
     if subresource == "status":
-        after = {**before, "status": item.get("status") or {}}
-        if kind.name == "Pod":
-            for field in ("labels", "annotations"):
-                if new.get(field):
-                    after["metadata"] = {**after["metadata"], field: new[field]}
-        return after
+        item = {**before, "metadata": _with_owners_of(old, new), "status": item.get("status") or {}}
+        new = item["metadata"]
     meta = {field: value for field, value in new.items() if value is not None and value not in ({}, [])}
     for field in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
         meta.pop(field, None)
     meta.pop("resourceVersion", None)
     fixed = {field: old[field] for field in old if field in _SERVERS}
     after = {**item, "kind": before["kind"], "apiVersion": before["apiVersion"], "metadata": {**fixed, **meta}}
-    if kind.name in STATUS_APART:
+    if kind.name in STATUS_APART and subresource != "status":
         after["status"] = before.get("status")
         if after["status"] is None:
             del after["status"]
     return after
+
+
+def _with_owners_of(old: Object, new: Object) -> Object:
+    meta = {field: value for field, value in new.items() if field != "ownerReferences"}
+    return {**meta, "ownerReferences": old["ownerReferences"]} if "ownerReferences" in old else meta
 
 
 _SERVERS = (
