@@ -8,7 +8,7 @@ JOBS   ?= 2
 SAMPLE ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kube test test-fast lint bench mutants mutants-more clean
+.PHONY: help demo kube test test-fast lint nightly bench bench-live mutants mutants-more clean
 
 help:
 	@echo "make demo       import the example recording and ask why three pods were pending"
@@ -17,6 +17,8 @@ help:
 	@echo "make kube       the API server, controllers and etcd that the tests run on (minutes the first time)"
 	@echo "make lint       ruff, mypy --strict, import-linter"
 	@echo "make mutants    bugs on purpose, one at a time: each must be noticed (JOBS=2)"
+	@echo "make bench-live what recording costs, at 10, 100 and 1,000 changes a second"
+	@echo "make nightly    the state machines, 100,000 steps each"
 	@echo "make bench      speed and size as ratios (EVENTS=1000000 for the long one)"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -42,10 +44,17 @@ test-fast: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow and not kube"
 
 test: lint kube
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+nightly: $(STAMP)
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n 2 --durations=10 tests/stateful/test_flow_machines.py \
+	  tests/stateful/test_flow_cache_machine.py tests/stateful/test_log_machine.py
 
 bench: $(STAMP)
 	$(BIN)/python -m bench --events $(EVENTS)
+
+bench-live: kube
+	$(BIN)/python -m bench.recording --write
 
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutants --jobs $(JOBS)

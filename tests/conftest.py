@@ -1,5 +1,8 @@
-"""Fixtures that all tests share."""
+"""Fixtures that all tests share, and how much the property tests look at."""
 
 from tests.postgres import postgres_server, postgres_url
+from vcledger.testing import profiles
+
+profiles.register()
 
 __all__ = ["postgres_server", "postgres_url"]

@@ -60,7 +60,7 @@ def revert_nothing(hand: Any, task: Any, reason: str, message: str, cause: int) 
 
 BUGS: dict[str, tuple[str, Callable[..., Any], int, str]] = {
     "a missing resync": ("queue_resync", no_resync, 1, "after-failure"),
-    "a dropped revert": ("revert", revert_nothing, 5, "assumptions"),
+    "a dropped revert": ("revert", revert_nothing, 13, "assumptions"),
 }
 
 
@@ -71,7 +71,7 @@ def test_a_planted_bug_is_reproduced_by_the_file_and_gone_with_its_fix(
 ) -> None:
     target, bug, seed, rule = BUGS[name]
     monkeypatch.setattr(binder, target, bug)
-    monkeypatch.setattr(sim, "SHRINK_RUNS_MAX", 60)
+    monkeypatch.setattr(sim, "SHRINK_RUNS_MAX", 40)
     chosen = named("request,controllers")
     result = sim.simulate(seed, 24, chosen, check=broken_lines, quick=broken_rules, twice=False, keep=tmp_path)
     assert any(f", {rule}, broken at" in text for text in result.broken), result.broken

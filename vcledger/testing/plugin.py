@@ -1,11 +1,15 @@
 """The pytest plugin that comes with vcledger: fixtures for whoever tests a scheduler, or a cache, with it.
 
-Owns the fixtures. Loaded by pytest through the entry point `vcledger`; must import nothing heavy until one is used.
+Owns the fixtures and the option. Loaded by pytest through the entry point `vcledger`; must import nothing heavy until
+one is used.
 
     def test_mine(sim_cluster, invariants):
         sim_cluster.create("Node", {...})
         sim_cluster.run(seconds=10)
         invariants.check()        # fails with each invariant that is broken, and where
+
+With `vcledger_profiles = true` among pytest's options the hypothesis profiles dev, ci and nightly are registered, and
+the one that the environment chooses is loaded (`vcledger.testing.profiles`).
 
 ledger       a new, empty `vcledger.ledger.Ledger` in the test's temporary folder, closed at the end
 sim_cluster  a simulated cluster with the scheduler in it, on `ledger` (`vcledger.testing.cluster.SimCluster`)
@@ -24,6 +28,20 @@ if TYPE_CHECKING:
     from vcledger.ledger import Ledger
     from vcledger.testing.cluster import SimCluster
     from vcledger.testing.invariants import Verdict
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The plugin's one option."""
+    parser.addini("vcledger_profiles", "register vcledger's hypothesis profiles: dev, ci, nightly", "bool", False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Before hypothesis' own plugin loads the profile that --hypothesis-profile names."""
+    if config.getini("vcledger_profiles"):
+        from vcledger.testing import profiles
+
+        profiles.register()
 
 
 class Invariants:

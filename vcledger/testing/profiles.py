@@ -1,11 +1,14 @@
 """Hypothesis profiles: how much a run of the property tests looks at.
 
-Owns their names and sizes. Needs hypothesis. Called by our state machines' tests, and by whoever's conftest wants them:
+Owns their names and sizes. Needs hypothesis. Called by this project's tests, by the pytest plugin where it is asked to
+(`vcledger_profiles = true` among pytest's options), and by whoever's conftest wants them:
 
-    register()      # dev, ci, nightly; HYPOTHESIS_PROFILE chooses, ci without it
+    register()      # dev, ci, nightly
 
-dev is for the edit-and-run loop. ci is what `make test` has time for. nightly looks longest: a state machine takes
-100,000 steps then. A test gives the share that suits it in ci, and `share` scales that by the profile.
+dev is for the edit-and-run loop, and what is taken when nothing says otherwise. ci is what `make test` has time for,
+and is taken where CI is set, as build servers do. nightly looks longest: a state machine takes 100,000 steps then.
+HYPOTHESIS_PROFILE, or pytest's --hypothesis-profile, chooses one. A test gives the share that suits it in ci, and
+`share` and `machine` scale that by the profile.
 """
 
 from __future__ import annotations
@@ -23,9 +26,12 @@ NIGHTLY_STEPS = 100_000
 
 
 def chosen() -> str:
-    """The profile's name by the environment; ci when it names none of ours."""
-    name = os.environ.get(PROFILE_VARIABLE, "ci")
-    return name if name in SCALES else "ci"
+    """The profile's name by the environment: what HYPOTHESIS_PROFILE says, where it is one of ours; else ci where CI is
+    set, else dev."""
+    name = os.environ.get(PROFILE_VARIABLE, "")
+    if name in SCALES:
+        return name
+    return "ci" if os.environ.get("CI") else "dev"
 
 
 def register() -> None:
@@ -36,24 +42,27 @@ def register() -> None:
             max_examples=max(10, int(100 * scale)),
             stateful_step_count=STEPS,
             deadline=None,
-            print_blob=name != "dev",
+            print_blob=True,
         )
     settings.load_profile(chosen())
 
 
+def current() -> str:
+    """The profile that is loaded; the chosen one where it is none of ours."""
+    name = settings.get_current_profile_name()
+    return name if name in SCALES else chosen()
+
+
 def share(examples: int) -> int:
     """How many examples a test runs whose share in ci is `examples`."""
-    return max(5, int(examples * SCALES[chosen()]))
+    return max(5, int(examples * SCALES[current()]))
 
 
 def machine(examples: int = 25, steps: int = STEPS) -> settings:
     """The settings of a state machine whose share in ci is so many examples of so many steps; at night they come to
     100,000 steps."""
-    if chosen() == "nightly":
-        examples = NIGHTLY_STEPS // steps
-    else:
-        examples = share(examples)
-    return settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    examples = NIGHTLY_STEPS // steps if current() == "nightly" else share(examples)
+    return settings(max_examples=examples, stateful_step_count=steps, deadline=None, print_blob=True)
 
 
-__all__ = ["PROFILE_VARIABLE", "SCALES", "chosen", "machine", "register", "share"]
+__all__ = ["PROFILE_VARIABLE", "SCALES", "chosen", "current", "machine", "register", "share"]
