@@ -113,7 +113,12 @@ AllNamespacesOption = Annotated[bool, typer.Option("-A", "--all-namespaces", hel
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="The form of the answer")]
 DataOutputOption = Annotated[DataOutput, typer.Option("-o", "--output", help="The form of the answer")]
 ModelOption = Annotated[
-    Model, typer.Option("--model", help="The cache to rebuild: a mirror of Volcano's, or the exact")
+    Model | None,
+    typer.Option(
+        "--model",
+        help="The cache to rebuild: a mirror of Volcano's, or the exact. Default: volcano-1.11; exact where vcledger "
+        "schedules",
+    ),
 ]
 SchedulerArgsOption = Annotated[
     Path | None,
@@ -266,13 +271,16 @@ def note(*lines: str) -> None:
         typer.echo(f"note: {one_line(line)}", err=True)
 
 
-def cache_config(scheduler_args: Path | None) -> CacheConfig:
-    """The cache's configuration under a scheduler's command line; the default one without."""
-    from vcledger.schedulerargs import DEFAULTS, config_of
+def ways(
+    ledger: Ledger, cluster: str, model: Model | None = None, scheduler_args: Path | None = None
+) -> tuple[Model, CacheConfig]:
+    """The model and the cache's configuration: what is asked for, else what the ledger says of its scheduler."""
+    from vcledger.schedulerargs import config_of
 
-    if scheduler_args is None:
-        return DEFAULTS
-    return config_of(scheduler_args.read_text(encoding="utf-8", errors="replace"))
+    by_itself, config = ledger.ways(cluster)
+    if scheduler_args is not None:
+        config = config_of(scheduler_args.read_text(encoding="utf-8", errors="replace"))
+    return model or Model(by_itself), config
 
 
 # --- the way out --------------------------------------------------------------------------------------------------

@@ -21,11 +21,11 @@ from cli.common import (
     Model,
     ModelOption,
     SchedulerArgsOption,
-    cache_config,
     moment_at,
     moment_text,
     note,
     opened,
+    ways,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 def compare(
     dump: Annotated[Path, typer.Argument(metavar="DUMP", help="A cache dump of Volcano; .gz and .zst too")],
     at: AtOption = None,
-    model: ModelOption = Model.v111,
+    model: ModelOption = None,
     scheduler_args: SchedulerArgsOption = None,
     output: DataOutputOption = DataOutput.table,
     db: DbOption = None,
@@ -60,13 +60,13 @@ def compare(
         where = ledger.cluster(cluster)
         parsed = volcano_dump.read(dump)
         position = moment_at(ledger, at if at is not None else marked(ledger, dump, where), where).position
-        config = cache_config(scheduler_args or beside(dump))
-        result = compared(parsed, ledger.cache(position, cluster=where, model=model.value, config=config))
-        against = f"{model.value} at {moment_text(ledger, position, where)}"
+        how, config = ways(ledger, where, model, scheduler_args or beside(dump))
+        result = compared(parsed, ledger.cache(position, cluster=where, model=how.value, config=config))
+        against = f"{how.value} at {moment_text(ledger, position, where)}"
     if output is DataOutput.table:
         report(result, against)
     else:
-        render.data(as_data(result, position, model), output)
+        render.data(as_data(result, position, how), output)
     if not result.equal:
         raise typer.Exit(CHECK_FAILED)
 

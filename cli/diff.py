@@ -15,16 +15,15 @@ from cli.common import (
     DataOutput,
     DataOutputOption,
     DbOption,
-    Model,
     ModelOption,
     NamespaceOption,
     SchedulerArgsOption,
-    cache_config,
     fail,
     kind_named,
     moment_text,
     moments_between,
     opened,
+    ways,
 )
 
 
@@ -48,7 +47,7 @@ def diff(
         typer.Option("--to", metavar="WHEN", help="The later one. Default: the end", autocompletion=complete.moment),
     ] = None,
     namespace: NamespaceOption = None,
-    model: ModelOption = Model.v111,
+    model: ModelOption = None,
     scheduler_args: SchedulerArgsOption = None,
     output: DataOutputOption = DataOutput.table,
     db: DbOption = None,
@@ -63,8 +62,8 @@ def diff(
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
         positions = [moment.position for moment in moments_between(ledger, from_, to, where)]
-        config = cache_config(scheduler_args)
-        before, after = (ledger.cache(at, cluster=where, model=model.value, config=config) for at in positions)
+        how, config = ways(ledger, where, model, scheduler_args)
+        before, after = (ledger.cache(at, cluster=where, model=how.value, config=config) for at in positions)
         changes = changes_between(before, after, kind=plural, namespace=namespace)
         first, last = (moment_text(ledger, at, where) for at in positions)
     if output is not DataOutput.table:

@@ -17,11 +17,11 @@ from cli.common import (
     Model,
     ModelOption,
     SchedulerArgsOption,
-    cache_config,
     fail,
     moment_at,
     moment_text,
     opened,
+    ways,
 )
 
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 def drift(
     at: AtOption = None,
-    model: ModelOption = Model.v111,
+    model: ModelOption = None,
     scheduler_args: SchedulerArgsOption = None,
     output: DataOutputOption = DataOutput.table,
     db: DbOption = None,
@@ -48,10 +48,10 @@ def drift(
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
         position = moment_at(ledger, at, where).position
-        config = cache_config(scheduler_args)
-        found = drifted(ledger, position, cluster=where, model=model.value, config=config)
+        how, config = ways(ledger, where, model or Model.v111, scheduler_args)
+        found = drifted(ledger, position, cluster=where, model=how.value, config=config)
         began = {each.began: render.moment(ledger.observed_at(each.began, where)) for each in found}
-        title = f"{model.value} against exact at {moment_text(ledger, position, where)}"
+        title = f"{how.value} against exact at {moment_text(ledger, position, where)}"
     if output is not DataOutput.table:
         rows = [
             {**render.change(each.change, "mirror", "exact"), "began": each.began, "began_at": began[each.began]}

@@ -24,12 +24,12 @@ from cli.common import (
     Output,
     OutputOption,
     SchedulerArgsOption,
-    cache_config,
     fail,
     moment_at,
     moment_text,
     namespace_filter,
     opened,
+    ways,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Question(NamedTuple):
     ledger: Ledger
     cluster: str | None
     at: str | None
-    model: str
+    model: Model | None
     scheduler_args: Path | None
     scope: str | None
     tables: bool
@@ -95,7 +95,7 @@ def get(
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
     at: AtOption = None,
-    model: ModelOption = Model.v111,
+    model: ModelOption = None,
     scheduler_args: SchedulerArgsOption = None,
     output: OutputOption = Output.table,
     db: DbOption = None,
@@ -109,7 +109,7 @@ def get(
     wanted = asked_for(kind, names or [])
     scope = namespace_filter(namespace, all_namespaces)
     with opened(db) as ledger:
-        question = Question(ledger, cluster, at, model.value, scheduler_args, scope, output in TABLES)
+        question = Question(ledger, cluster, at, model, scheduler_args, scope, output in TABLES)
         found = [(each, *rows_of(question, each)) for each in wanted]
     if output not in TABLES:
         render_data([row for _, rows, _ in found for row in rows], output)
@@ -206,9 +206,8 @@ def of_cache(
     from vcledger import listing, views
 
     ledger = question.ledger
-    cache = ledger.cache(
-        moment.position, cluster=cluster, model=question.model, config=cache_config(question.scheduler_args)
-    )
+    model, config = ways(ledger, cluster, question.model, question.scheduler_args)
+    cache = ledger.cache(moment.position, cluster=cluster, model=model.value, config=config)
     if wanted.plural == "jobs":
         state = listing.State(ledger, cache, cluster, moment.position)
         return listing.jobs(state), lambda: listing.groupless_jobs(state)
@@ -226,14 +225,15 @@ def waiting(
     """Everything that waits, with its verdict. On a terminal a count on stderr shows how far it has got."""
     from vcledger import listing
 
+    model, config = ways(question.ledger, cluster, question.model, question.scheduler_args)
     rows = listing.pending(
         question.ledger,
         namespace=question.scope,
         names=wanted.names,
         position=moment.position,
         cluster=cluster,
-        model=question.model,
-        config=cache_config(question.scheduler_args),
+        model=model.value,
+        config=config,
         asked_at=moment.asked,
     )
     found: list[Row] = []

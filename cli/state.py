@@ -14,13 +14,12 @@ from cli.common import (
     AtOption,
     ClusterOption,
     DbOption,
-    Model,
     ModelOption,
     SchedulerArgsOption,
     StateOutput,
-    cache_config,
     moment_at,
     opened,
+    ways,
 )
 
 
@@ -31,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def state(
     at: AtOption = None,
-    model: ModelOption = Model.v111,
+    model: ModelOption = None,
     scheduler_args: SchedulerArgsOption = None,
     output: Annotated[StateOutput, typer.Option("-o", "--output", help="The form of the answer")] = StateOutput.json,
     db: DbOption = None,
@@ -43,5 +42,5 @@ def state(
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
         position = moment_at(ledger, at, where).position
-        config = cache_config(scheduler_args)
-        render.data(state_json(ledger.cache(position, cluster=where, model=model.value, config=config)), output)
+        how, config = ways(ledger, where, model, scheduler_args)
+        render.data(state_json(ledger.cache(position, cluster=where, model=how.value, config=config)), output)

@@ -16,17 +16,16 @@ from cli.common import (
     AtOption,
     ClusterOption,
     DbOption,
-    Model,
     ModelOption,
     NamespaceOption,
     Output,
     OutputOption,
     SchedulerArgsOption,
     Target,
-    cache_config,
     fail,
     opened,
     parse_target,
+    ways,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def why(
     namespace: NamespaceOption = None,
     at: AtOption = None,
     full: Annotated[bool, typer.Option("--full", help="Everything that was said, every proof, and the story")] = False,
-    model: ModelOption = Model.v111,
+    model: ModelOption = None,
     scheduler_args: SchedulerArgsOption = None,
     output: OutputOption = Output.table,
     db: DbOption = None,
@@ -87,6 +86,7 @@ def why(
     with opened(db) as ledger:
         chosen = ledger.cluster(cluster)
         when = moment(ledger, at, chosen)
+        how, config = ways(ledger, chosen, model, scheduler_args)
         answer = ask(
             ledger,
             where,
@@ -94,8 +94,8 @@ def why(
             position=when.position,
             asked_at=when.asked,
             cluster=chosen,
-            model=model.value,
-            config=cache_config(scheduler_args),
+            model=how.value,
+            config=config,
         )
         story = pod_story(ledger, answer, cluster=chosen) if full else []
     show(answer, story, output, full=full)

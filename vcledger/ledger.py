@@ -36,6 +36,7 @@ from vcledger.errors import (
     UnknownModel,
 )
 from vcledger.folding import Folder
+from vcledger.scheduled import newest_run
 from volcano.events.base import MARKERS, Recorded
 from volcano.events.observation import Marker
 from volcano.objects import kinds
@@ -359,6 +360,12 @@ class Ledger:
         while len(self._states) > _STATES_KEPT:
             self._states.popitem(last=False)
         return state
+
+    def ways(self, cluster: str) -> tuple[str, CacheConfig]:
+        """The model and the configuration to read a cluster with, unless one is asked for: `exact` with the scheduler's
+        own options where our scheduler has run, else those of a Volcano with default flags."""
+        run = newest_run(self.store, cluster)
+        return (DEFAULT_MODEL, DEFAULT_CONFIG) if run is None else ("exact", run.config)
 
     # --- upkeep ---------------------------------------------------------------------------------------------------
 

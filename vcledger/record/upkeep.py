@@ -173,7 +173,7 @@ class Upkeep:
 
     def _fold(self, ledger: Ledger) -> None:
         if self._snapshotter is None:
-            self._snapshotter = Snapshotter(ledger.store, self.cluster, cache_projection())
+            self._snapshotter = Snapshotter(ledger.store, self.cluster, cache_projection(*ledger.ways(self.cluster)))
         before = self._snapshotter.progress
         after = self._snapshotter.run()
         made = after.whole + after.changes - before.whole - before.changes

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from random import Random
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ from vcledger.runtime.port import ApiPort
 from vcledger.schedule.election import Election, Timing, place
 from vcledger.schedule.informer import Informer, Intake, informer
 from vcledger.schedule.lock import LeaderLock, LockPort
+from vcledger.scheduled import Run, started
 from vcledger.scheduler.inputs import Allocate, Answered, Input
 from vcledger.scheduler.state import FlowConfig
 from vcledger.sources.listwatch import DELAY_ABSENT
@@ -131,7 +133,8 @@ class State(NamedTuple):
 
 class Scheduler:
     """One run on the ledger `db` (a path or URL, made if need be). `told` gets a line for people for each thing that
-    they may want to know. `handlers`: bind error handlers by name."""
+    they may want to know. `handlers`: bind error handlers by name. `identity`: this candidate's name in the lock, which
+    no other may have; host and process unless given."""
 
     def __init__(
         self,
@@ -144,12 +147,13 @@ class Scheduler:
         told: Callable[[str], None] = lambda line: None,
         clock: Clock | None = None,
         handlers: Mapping[str, BindErrorHandler] | None = None,
+        identity: str | None = None,
     ) -> None:
         self.db, self.cluster, self.port, self.options, self.told = db, cluster, port, options, told
         self.clock = clock or SystemClock()
         self.meters = Meters()
         self.informers: list[Informer] = []
-        self.identity = this_process()
+        self.identity = identity or this_process()
         self.lock = self._lock(lock_port)
         self.loop: Loop | None = None
         self._handlers = handlers
@@ -227,6 +231,7 @@ class Scheduler:
                     ledger.store.release(lease)
 
     def _schedule(self, ledger: Ledger, lease: Lease) -> Outcome:
+        ledger.store.append([started(self.cluster, self._run_said(), self.now())], lift=True, lease=lease)
         loop, live = self._loop(ledger.store, lease)
         intake = Intake(live.put, lambda: loop.queued)
         workers = self._workers(live)
@@ -253,6 +258,18 @@ class Scheduler:
             thread.join(JOIN_SECONDS)
         crashed = next((worker.crashed for worker in watching if worker.crashed), "")
         return Outcome(loop.flow.position, self.state().bound, self._problem or crashed)
+
+    def _run_said(self) -> Run:
+        """What the ledger is told of this run, so that its readers rebuild the same cache."""
+        options = self.options
+        return Run(
+            list(options.flow().cache.scheduler_names),
+            options.default_queue,
+            self.identity,
+            options.seed,
+            version("vcledger"),
+            str(getattr(self.port, "server", "")),
+        )
 
     def _loop(self, store: EventStore, lease: Lease) -> tuple[Loop, Live]:
         loop = Loop(

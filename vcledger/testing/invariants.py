@@ -193,12 +193,14 @@ def limits(ledger: Ledger, cluster: str) -> list[str]:
 
 
 def check_ledger(
-    ledger: Ledger, *, position: int | None = None, cluster: str | None = None, config: CacheConfig = DEFAULT_CONFIG
+    ledger: Ledger, *, position: int | None = None, cluster: str | None = None, config: CacheConfig | None = None
 ) -> list[Verdict]:
-    """All twelve over a ledger, up to a position (None: the head). After a prune they begin at its cut. Raises the
+    """All twelve over a ledger, up to a position (None: the head). `config`: None takes what the ledger says of its
+    scheduler. After a prune they begin at its cut. Raises the
     ledger's and the log's errors; where the log was changed so that it cannot be read on, 10 is broken, and what is not
     broken before is not applicable."""
     name = ledger.cluster(cluster)
+    config = config or ledger.ways(name)[1]
     end = ledger.position(position, name)
     start = ledger.store.first() - 1
     checked = verify(ledger)

@@ -1,0 +1,302 @@
+"""`vcledger schedule` on a real API server: gangs, volumes under the real controller, faults on the wire, the lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+from eventstore import open_store
+from tests.kube import things
+from tests.kube.control_plane import ControlPlane
+from tests.kube.proxy import Proxy, running_proxy
+from vcledger.ledger import Ledger
+from vcledger.runtime.wire import WirePort, connect
+from vcledger.schedule.election import Timing
+from vcledger.schedule.scheduler import Options, Outcome, Scheduler, State
+
+CLUSTER = "real"
+PATIENCE_SECONDS = 180.0
+
+QUICK = Options(lock=None, period_seconds=0.5, bind_timeout_seconds=6.0, settle_seconds=8.0, absent_seconds=5.0)
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
+    """Waits for something; fails with what it was."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds:g} s: {what}")
+        time.sleep(0.2)
+
+
+class Running:
+    """A scheduler in a thread of this process."""
+
+    def __init__(
+        self, db: str, port: WirePort, options: Options, lock_port: WirePort | None = None, name: str = "one"
+    ) -> None:
+        self.lines: list[str] = []
+        told = self.lines.append
+        self.scheduler = Scheduler(db, CLUSTER, port, options, lock_port=lock_port, told=told, identity=name)
+        self.outcome: Outcome | None = None
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.outcome = self.scheduler.run()
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def state(self) -> State:
+        return self.scheduler.state()
+
+    def end(self) -> Outcome:
+        """Stops it and waits."""
+        self.scheduler.stop()
+        self._thread.join(60)
+        assert self.error is None, self.error
+        assert self.outcome is not None
+        return self.outcome
+
+    @property
+    def over(self) -> bool:
+        return not self._thread.is_alive()
+
+
+@contextmanager
+def running(db: str, port: WirePort, options: Options = QUICK) -> Iterator[Running]:
+    """A scheduler, and its end."""
+    one = Running(db, port, options)
+    try:
+        yield one
+    finally:
+        one.scheduler.stop()
+        port.close()
+
+
+@pytest.fixture
+def plane(clean_plane: ControlPlane) -> ControlPlane:
+    things.queue(clean_plane)
+    return clean_plane
+
+
+@pytest.fixture
+def proxy(plane: ControlPlane, tmp_path: Path) -> Iterator[Proxy]:
+    with running_proxy(plane, tmp_path / "proxy-kubeconfig") as one:
+        yield one
+
+
+def through(proxy: Proxy) -> WirePort:
+    return WirePort(connect(kubeconfig=proxy.kubeconfig).access, request_seconds=3.0)
+
+
+def is_sound(db: str) -> None:
+    """`check` and `verify` find nothing."""
+    for command in ("check", "verify"):
+        done = CliRunner().invoke(app, [command, "--db", db])
+        assert done.exit_code == 0, (command, done.output)
+
+
+def agrees(db: str, plane: ControlPlane, namespace: str) -> None:
+    """The ledger's cache holds each pod where the server has it."""
+    with Ledger.open(db) as ledger:
+        cache = ledger.cache(cluster=CLUSTER, model="exact")
+    held = {key: name for name, info in cache.nodes.items() for key in info.tasks}
+    there = {
+        f"{namespace}/{name}": pod["spec"]["nodeName"]
+        for name, pod in things.pods(plane, namespace).items()
+        if pod["spec"].get("nodeName") in cache.nodes
+    }
+    assert held == there
+    nodes = {item["metadata"]["name"] for item in plane.request("GET", "/api/v1/nodes")["items"]}
+    assert set(cache.nodes) == nodes
+
+
+def nodes_of(plane: ControlPlane, namespace: str) -> dict[str, str]:
+    return {name: pod["spec"].get("nodeName", "") for name, pod in things.pods(plane, namespace).items()}
+
+
+@pytest.mark.slow
+def test_two_hundred_pods_with_faults_on_the_wire(
+    plane: ControlPlane, proxy: Proxy, namespace: str, tmp_path: Path
+) -> None:
+    """Gangs on twenty nodes, local volumes bound under the real controller, a claim that nobody provisions, a node
+    deleted meanwhile, and a proxy that answers 409, 500, 503, drops answers after the effect, and hangs."""
+    db = str(tmp_path / "ledger.db")
+    things.storage_class(plane, "local", "kubernetes.io/no-provisioner")
+    things.storage_class(plane, "nobody", "example.com/never")
+    things.at_once(*(partial(things.node, plane, f"node-{at:02}") for at in range(20)))
+    things.at_once(
+        *(partial(things.local_volume, plane, f"volume-{at:02}", f"node-{at:02}", "local") for at in range(16))
+    )
+    things.at_once(*(partial(things.claim, plane, namespace, f"data-{at}", "local") for at in range(12)))
+    things.claim(plane, namespace, "never", "nobody")
+    strike(proxy)
+    with plane.controllers(), running(db, through(proxy)) as one:
+        until(lambda: one.state.synced, "all listed")
+        things.at_once(*(partial(things.gang, plane, namespace, f"gang-{at:02}", 8) for at in range(23)))
+        things.gang(plane, namespace, "data", 12, claims=lambda index: (f"data-{index}",))
+        things.gang(plane, namespace, "waits", 1, claims=lambda index: ("never",))
+        things.gang(plane, namespace, "last", 3)
+        until(lambda: one.state.bound >= 40, "the first forty are bound")
+        plane.request("DELETE", "/api/v1/nodes/node-19")
+        wanted = 23 * 8 + 12 + 3
+        until(lambda: sum(map(bool, nodes_of(plane, namespace).values())) >= wanted, f"{wanted} are bound")
+        until(lambda: reverted(db) >= 2, "the claim that nobody provisions timed out twice")
+        assert set(proxy.hits) >= {"409", "500", "503", "drop-after", "drop-before", "hang-after", "hang-before"}
+        proxy.heal()
+        where = nodes_of(plane, namespace)
+        assert where["waits-0"] == ""
+        until(lambda: one.state.out == 0 and one.state.queued == 0, "nothing is out")
+        settle(one, plane)
+        assert one.end().problem == ""
+    claims = plane.request("GET", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims")["items"]
+    bound = {item["metadata"]["name"]: item["spec"].get("volumeName", "") for item in claims}
+    for index in range(12):
+        assert bound[f"data-{index}"].replace("volume", "node") == where[f"data-{index}"]
+    assert bound["never"] == ""
+    posts = {path: times for (verb, path), times in proxy.asked.items() if verb == "POST" and path.endswith("/binding")}
+    assert len(posts) >= wanted
+    agrees(db, plane, namespace)
+    is_sound(db)
+
+
+def strike(proxy: Proxy) -> None:
+    """The faults of the test: on bindings, on volumes and claims, on conditions, on lists and watches."""
+    binding, claims, volumes = r"/binding$", r"/persistentvolumeclaims/", r"/persistentvolumes/"
+    for fault, count in (
+        ("409", 2), ("500", 3), ("503", 3), ("drop-after", 4), ("drop-before", 2), ("hang-after", 1), ("hang-before", 1)
+    ):  # fmt: skip
+        proxy.fault("POST", binding, fault, count)
+    for path in (claims, volumes):
+        for fault in ("409", "500", "503", "drop-after", "hang-after"):
+            proxy.fault("PUT", path, fault)
+    proxy.fault("PATCH", r"/pods/.*/status$", "500", 2)
+    proxy.fault("PATCH", r"/pods/.*/status$", "drop-after", 1)
+    proxy.fault("GET", r"/nodes\?.*limit", "503", 1)
+    proxy.fault("GET", r"/pods\?.*watch=", "drop-before", 1)
+
+
+def reverted(db: str) -> int:
+    """How often the claim's assumption was reverted after its time was over."""
+    with open_store(db, read_only=True) as store:
+        failed = store.read(types="VolumeBindingFailed", name="waits-0")
+        return sum(b'timed_out":true' in event.payload.replace(b" ", b"") for event in failed)
+
+
+def settle(one: Running, plane: ControlPlane) -> None:
+    """Until the log has got to where the server is: a label that is given last has been seen."""
+    body = {"metadata": {"name": "end", "labels": {"end": "yes"}}}
+    plane.request("POST", "/api/v1/nodes", body, code=201)
+    until(
+        lambda: one.scheduler.loop is not None and "end" in one.scheduler.loop.flow.cache.node_objects, "the last node"
+    )
+
+
+def test_of_two_with_one_lock_one_schedules(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    """The second waits; it takes over when the first ends, at once, and goes on from the first's ledger."""
+    db = str(tmp_path / "ledger.db")
+    options = Options(
+        lock=f"{namespace}/lock", period_seconds=0.3, timing=Timing(3, 2.0, 0.5), absent_seconds=5.0, settle_seconds=5.0
+    )
+    things.node(plane, "node-a")
+    first = Running(db, plane.connect(), options, plane.connect())
+    until(lambda: first.state.synced, "the first leads")
+    second = Running(db, plane.connect(), options, plane.connect(), "two")
+    things.gang(plane, namespace, "one", 2)
+    until(lambda: first.state.bound == 2, "the first binds")
+    assert not second.state.synced
+    assert second.state.bound == 0
+    first.end()
+    until(lambda: second.state.synced, "the second leads")
+    things.gang(plane, namespace, "two", 2)
+    until(lambda: second.state.bound == 2, "the second binds")
+    second.end()
+    lease = plane.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/lock")
+    assert lease["spec"].get("holderIdentity", "") == ""
+    agrees(db, plane, namespace)
+    is_sound(db)
+
+
+def test_who_loses_the_lock_ends(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    db = str(tmp_path / "ledger.db")
+    options = Options(lock=f"{namespace}/lock", period_seconds=0.3, timing=Timing(3, 2.0, 0.5), absent_seconds=5.0)
+    one = Running(db, plane.connect(), options, plane.connect())
+    until(lambda: one.state.synced, "it leads")
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/lock"
+    lease = plane.request("GET", path)
+    lease["spec"]["holderIdentity"] = "somebody-else"
+    plane.request("PATCH", path, {"spec": {"holderIdentity": "somebody-else"}}, type_="application/merge-patch+json")
+    until(lambda: one.over, "it has ended", 20)
+    assert one.outcome is not None and "somebody-else has the lock now" in one.outcome.problem
+
+
+def test_beside_another_scheduler(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    """Pods of another scheduler are left alone, and what they take is not given away."""
+    db = str(tmp_path / "ledger.db")
+    things.node(plane, "node-a", cpu="4")
+    with running(db, plane.connect()) as one:
+        until(lambda: one.state.synced, "all listed")
+        things.gang(plane, namespace, "other", 3, scheduler="somebody")
+        for index in range(3):
+            body = {"metadata": {"name": f"other-{index}"}, "target": {"kind": "Node", "name": "node-a"}}
+            plane.request("POST", f"/api/v1/namespaces/{namespace}/pods/other-{index}/binding", body, code=201)
+        things.gang(plane, namespace, "big", 2)
+        things.gang(plane, namespace, "small", 1)
+        until(lambda: nodes_of(plane, namespace)["small-0"] == "node-a", "the one that fits")
+        time.sleep(1.5)
+        where = nodes_of(plane, namespace)
+        assert (where["big-0"], where["big-1"]) == ("", "")
+        settle(one, plane)
+        assert one.end().problem == ""
+    done = CliRunner().invoke(app, ["why", f"{namespace}/big-0", "--db", db, "-o", "json"])
+    assert json.loads(done.stdout)["fits_on"] == []
+    is_sound(db)
+
+
+def test_the_command_from_start_to_sigterm(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
+    """The command itself: lines, page, answers of `why` while it runs, and its end."""
+    things.node(plane, "node-a")
+    db = str(tmp_path / "ledger.db")
+    command = [sys.executable, "-m", "cli.main", "schedule", "--db", db, "--kubeconfig", str(plane.kubeconfig)]
+    command += ["--lock", f"{namespace}/lock", "--listen", "127.0.0.1:0", "--period", "0.3s", "--seed", "7"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    try:
+        port = ""
+        for line in process.stdout:
+            if found := re.search(r"listening on port (\d+)", line):
+                port = found[1]
+            if "passes begin" in line:
+                break
+        things.gang(plane, namespace, "one", 3)
+        until(lambda: all(nodes_of(plane, namespace).values()), "all are bound")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
+            assert answer.read().startswith(b"leading, listed, 12 of 12 watched")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert b'vcledger_schedule_answers_total{code="201",request="bind"} 3.0' in answer.read()
+        os.kill(process.pid, signal.SIGTERM)
+        rest = process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
+    assert process.returncode == 0, rest
+    assert re.search(r"ended: 3 pods bound, log up to position \d+", rest)
+    is_sound(db)

@@ -1,0 +1,124 @@
+"""Objects for the tests on a real control plane: nodes, queues, gangs, volumes and claims.
+
+Owns their making. Must not know what is tested. Called by the tests of this folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.kube.control_plane import ControlPlane
+
+VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
+
+
+def node(plane: ControlPlane, name: str, *, cpu: str = "16", memory: str = "64Gi", pods: str = "110") -> None:
+    """A node that is ready. Admission taints a new one as not ready, and there is no controller to take that away."""
+    resources = {"cpu": cpu, "memory": memory, "pods": pods}
+    body: dict[str, Any] = {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {
+            "allocatable": resources,
+            "capacity": resources,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        },
+    }
+    made = plane.request("POST", "/api/v1/nodes", body, code=201)
+    made["spec"].pop("taints", None)
+    plane.request("PUT", f"/api/v1/nodes/{name}", made)
+
+
+def queue(plane: ControlPlane, name: str = "default") -> None:
+    """A queue without limits."""
+    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    plane.request("POST", f"{VOLCANO}/queues", {**body, "spec": {"weight": 1}}, code=201)
+
+
+def gang(
+    plane: ControlPlane,
+    namespace: str,
+    name: str,
+    size: int,
+    *,
+    cpu: str = "1",
+    claims: Callable[[int], Sequence[str]] = lambda index: (),
+    scheduler: str = "vcledger",
+    least: int | None = None,
+) -> list[str]:
+    """A PodGroup and its pods. `claims`: of each pod by its number. The pods' names."""
+    body = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": size if least is None else least, "queue": "default"},
+    }
+    plane.request("POST", f"{VOLCANO}/namespaces/{namespace}/podgroups", body, code=201)
+    names = [f"{name}-{index}" for index in range(size)]
+    for index, pod in enumerate(names):
+        make_pod(plane, namespace, pod, group=name, cpu=cpu, claims=claims(index), scheduler=scheduler)
+    return names
+
+
+def make_pod(
+    plane: ControlPlane,
+    namespace: str,
+    name: str,
+    *,
+    group: str,
+    cpu: str = "1",
+    claims: Sequence[str] = (),
+    scheduler: str = "vcledger",
+) -> None:
+    """A pod of a group."""
+    volumes = [{"name": f"v{at}", "persistentVolumeClaim": {"claimName": one}} for at, one in enumerate(claims)]
+    container = {"name": "main", "image": "example.com/work:1", "resources": {"requests": {"cpu": cpu}}}
+    body = {
+        "metadata": {"name": name, "annotations": {"scheduling.k8s.io/group-name": group, "team": "tests"}},
+        "spec": {"schedulerName": scheduler, "containers": [container], "volumes": volumes},
+    }
+    plane.request("POST", f"/api/v1/namespaces/{namespace}/pods", body, code=201)
+
+
+def storage_class(plane: ControlPlane, name: str, provisioner: str) -> None:
+    """A class whose volumes are bound when a pod has a node."""
+    body = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+    plane.request("POST", "/apis/storage.k8s.io/v1/storageclasses", body, code=201)
+
+
+def local_volume(plane: ControlPlane, name: str, node_name: str, class_name: str) -> None:
+    """A local volume on a node."""
+    where = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node_name]}
+    spec = {
+        "capacity": {"storage": "10Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": class_name,
+        "local": {"path": f"/mnt/{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [where]}]}},
+    }
+    plane.request("POST", "/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec}, code=201)
+
+
+def claim(plane: ControlPlane, namespace: str, name: str, class_name: str) -> None:
+    """A claim of 5Gi."""
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": class_name,
+        "resources": {"requests": {"storage": "5Gi"}},
+    }
+    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    plane.request("POST", path, {"metadata": {"name": name}, "spec": spec}, code=201)
+
+
+def at_once(*jobs: Callable[[], object]) -> None:
+    """Many requests on a few threads; the first error is raised here."""
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(job) for job in jobs]:
+            done.result()
+
+
+def pods(plane: ControlPlane, namespace: str) -> dict[str, Any]:
+    """The namespace's pods by name."""
+    items = plane.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return {item["metadata"]["name"]: item for item in items}

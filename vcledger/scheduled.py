@@ -1,0 +1,65 @@
+"""What our own scheduler says of itself in a ledger: whose pods it schedules, so that readers rebuild the same cache.
+
+Owns the marker of a run's start and how it is read back. Must not know how anything is scheduled. Called by
+`vcledger.schedule`, which writes it, and by `vcledger.ledger`, whose readers go by the newest.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from eventstore import EventStore
+from eventstore.types import RECORDED, NewEvent, StreamId
+from projections.cache import CacheConfig
+from vcledger.sources.observe import hash_key
+from vcledger.sources.shape import json_text, keyed
+from volcano.events.base import RECORDING, Subject
+from volcano.events.observation import Marker
+
+STARTED = "scheduler-started"
+"""The marker of a run. It has a stream of its own, of which retention always leaves the newest event."""
+
+RUNS = Subject(RECORDING, "", STARTED)
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What the marker says: the options that the cache depends on, and who wrote."""
+
+    scheduler_names: list[str]
+    default_queue: str = "default"
+    identity: str = ""
+    seed: int = 0
+    version: str = ""
+    server: str = ""
+
+    @property
+    def config(self) -> CacheConfig:
+        """The cache's configuration."""
+        return CacheConfig(scheduler_names=tuple(self.scheduler_names), default_queue=self.default_queue)
+
+
+_runs = msgspec.json.Decoder(Run)
+_markers = msgspec.json.Decoder(Marker)
+
+
+def started(cluster: str, run: Run, now: int) -> NewEvent:
+    """The event that a run begins."""
+    text = json_text(run)
+    event: NewEvent = keyed(
+        StreamId(cluster, *RUNS), Marker(name=STARTED, detail=text), now, hash_key(text, str(now)), RECORDED
+    )
+    return event
+
+
+def newest_run(store: EventStore, cluster: str) -> Run | None:
+    """The newest run of our scheduler on the cluster, None when it never ran there."""
+    newest = store.read(cluster=cluster, kinds=RUNS.kind, name=RUNS.name, types="Marker", reverse=True, limit=1)
+    for event in newest:
+        try:
+            return _runs.decode(_markers.decode(event.payload).detail)
+        except msgspec.DecodeError:
+            return None
+    return None
+
+
+__all__ = ["RUNS", "STARTED", "Run", "newest_run", "started"]
