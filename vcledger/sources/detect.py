@@ -95,6 +95,7 @@ _MARKS = tuple(
         rb'"kind"\s*:\s*"',
         rb'"type"\s*:\s*"(?:ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|LIST)"',
         rb'"recordedAt"\s*:\s*"',
+        rb'\A\{\s*"apiVersion"\s*:\s*"[^"]*"\s*,\s*"items"\s*:\s*\[',  # a list that names its kind last
     )
 )
 _LINE_KEYS = re.compile(rb'(?m)^\s*\{\s*"(recordedAt)"\s*:')

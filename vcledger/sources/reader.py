@@ -27,6 +27,7 @@ from vcledger.sources.recording import Recording
 from vcledger.sources.redact import compact
 from vcledger.sources.report import Tally
 from vcledger.sources.shape import Clock, Shape, is_list, shapes
+from vcledger.sources.unnamed import LIST_KIND, named
 from vcledger.sources.volcano_dump import NotADump, parse
 from vcledger.sources.watchlines import WatchLines
 from volcano.objects.kinds import BY_GROUP_KIND, Kind
@@ -34,7 +35,6 @@ from volcano.objects.kinds import BY_GROUP_KIND, Kind
 DUMP_FACTOR = 16
 """A cache dump is read whole: it may be this many times as large as one piece of any other format."""
 
-_LIST_KIND = re.compile(rb'"kind"\s*:\s*"([^"\\]{1,80})List"')
 _LIST_VERSION = re.compile(rb'"apiVersion"\s*:\s*"([^"\\]{1,80})"')
 _SCENARIO = frozenset({"ACTION", "API", "CONTROL", "DB"})
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw] | None)
@@ -106,7 +106,7 @@ class Reader:
                 found = self._values(values(chunks, self.limit, self._complain))
                 return self._clocked(in_order(self._settled(found)))
             case Format.yaml:
-                return self._settled(self._yaml(chunks))
+                return self._settled(self._values(self._yaml(chunks)))
             case Format.dump:
                 self.met[Format.dump] = None
                 return self._settled(self._dump(chunks))
@@ -159,7 +159,7 @@ class Reader:
             tally.read(before)
 
     def _values(self, pieces: Iterable[Piece]) -> Iterator[Item | Unsure]:
-        for piece in pieces:
+        for piece in named(pieces, self.limit * DUMP_FACTOR):
             if piece.item:
                 self.tally.read()
                 yield from self._told(piece.line, piece.data, piece.head or b"[")
@@ -167,7 +167,8 @@ class Reader:
                 self.tally.read()
                 yield from self._told(piece.line, piece.data)
 
-    def _yaml(self, chunks: Iterator[bytes]) -> Iterator[Item | Unsure]:
+    def _yaml(self, chunks: Iterator[bytes]) -> Iterator[Piece]:
+        """The pieces of a YAML stream as JSON."""
         for piece in yamldocs.pieces(chunks, self.limit, self._complain):
             try:
                 data = yamldocs.to_json(piece.data, self.limit)
@@ -175,10 +176,8 @@ class Reader:
             except Unusable as error:
                 self._complain(piece.line, str(error), piece.data)
                 continue
-            if data == b"null" or (not piece.item and self._is_emptied_list(data)):
-                continue
-            self.tally.read()
-            yield from self._told(piece.line, data, head)
+            if data != b"null":
+                yield Piece(piece.line, data, piece.item, head)
 
     def _dump(self, chunks: Iterator[bytes]) -> Iterator[Item | Unsure]:
         """A whole dump, or one line that says why it cannot be read."""
@@ -260,7 +259,7 @@ class Reader:
 
     def _kind_of_item(self, shape: Shape, head: bytes) -> Kind:
         """From the beginning of the list, where the API server writes its kind."""
-        found, version = _LIST_KIND.search(head), _LIST_VERSION.search(head)
+        found, version = LIST_KIND.search(head), _LIST_VERSION.search(head)
         if found is None or version is None:
             missing = "kind" if not shape.kind else "apiVersion"
             raise Unusable(

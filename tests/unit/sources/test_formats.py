@@ -114,6 +114,14 @@ def test_the_kinds_of_a_real_recording_in_kubectls_form(tmp_path: Path, form: An
     assert kinds["PersistentVolumeClaim"] and kinds["StorageClass"] and kinds["VolcanoJob"] and kinds["Event"]
 
 
+@pytest.mark.parametrize("form", ["kind after the items", "kind after the items, yaml"])
+def test_a_list_that_ends_before_it_names_its_kind_is_broken(tmp_path: Path, form: str) -> None:
+    whole = LISTS[form]([pod("p1", 1), pod("p2", 2)])
+    path = written(tmp_path, "list", whole[: whole.index(b"PodList") - 9])
+    with pytest.raises(NothingToImport, match=r"it has no kind|the data end inside a JSON value"):
+        imported(tmp_path, path)
+
+
 def test_a_yaml_watch_may_be_cut_off_and_broken(tmp_path: Path) -> None:
     first, second, third = (as_kubectl_yaml([line]) for line in three_versions())
     broken = second.replace(b"object:", b"object: [", 1)
@@ -130,6 +138,15 @@ LISTS = {
         {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [bare(i) for i in items]}
     ).encode(),
     "kubectl yaml": lambda items: yaml.safe_dump({"apiVersion": "v1", "items": items, "kind": "List"}).encode(),
+    "kind after the items": lambda items: json.dumps(
+        {"apiVersion": "v1", "items": [bare(i) for i in items], "kind": "PodList"}, indent=1
+    ).encode(),
+    "kind after the items, one line": lambda items: json.dumps(
+        {"apiVersion": "v1", "items": [bare(i) for i in items], "kind": "PodList"}
+    ).encode(),
+    "kind after the items, yaml": lambda items: yaml.safe_dump(
+        {"apiVersion": "v1", "items": [bare(i) for i in items], "kind": "PodList", "metadata": {}}
+    ).encode(),
     "indented yaml": lambda items: (
         b"kind: List\napiVersion: v1\nitems:\n"
         + b"\n".join(b"  " + line for line in yaml.safe_dump(items).encode().splitlines())
