@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_group
 
+from cli.main import app
 from projections.cache import CACHE_KINDS
 from tests.kube.control_plane import ROOT, ControlPlane
 from vcledger.scheduler.requests import Bind, CallHandler, Create, Delete, Get, Patch, Request, Update
@@ -92,6 +94,19 @@ def test_their_pods_are_within_the_restricted_standard(plane: ControlPlane, part
     spec["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = True
     refused = plane.request("POST", path, {"metadata": {"name": "tried"}, "spec": spec}, code=403)
     assert "violates PodSecurity" in refused["message"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_their_arguments_are_what_the_command_takes(part: str) -> None:
+    (deployment,) = [item for item in objects(part) if item["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    name, *arguments = container["args"]
+    command: Any = get_group(app).get_command(None, name)
+    found = command.make_context(name, [text.replace("$(CLUSTER)", "blue") for text in arguments])
+    assert (found.params["cluster"], found.params["listen"]) == ("blue", "0.0.0.0:8080")
+    assert [one["name"] for one in container["env"]] == ["CLUSTER", "VCLEDGER_DB"]
+    probes = [container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")]
+    assert probes == ["/healthz", "/healthz", "/readyz"]
 
 
 def allowed(plane: ControlPlane, part: str, use: Use, namespace: str = "team-a", name: str = "") -> bool:
