@@ -54,6 +54,26 @@ def test_the_log_on_a_disk_is_the_one_in_memory(tmp_path: Path) -> None:
     assert on_disk == in_memory and on_disk.ok
 
 
+@pytest.mark.postgres
+def test_the_log_on_postgresql_is_the_same(postgres_url: str) -> None:
+    plan = plans.draw(5, 20)
+    assert sim.once(plan, postgres_url) == sim.once(plan, None)
+
+
+@pytest.mark.slow
+def test_a_few_worlds_meet_every_fault() -> None:
+    """Each kind is drawn, and comes to something: a request is met by it, a watch, a controller or a process."""
+    missing = dict.fromkeys(FAULTS)
+    for seed in range(1, 21):
+        result = sim.simulate(seed, twice=False)
+        assert result.broken == ()
+        for fault in result.hits:
+            missing.pop(fault, None)
+        if not missing:
+            return
+    assert list(missing) == []
+
+
 def test_other_seeds_other_logs() -> None:
     assert sim.simulate(1, 10, twice=False).digest != sim.simulate(2, 10, twice=False).digest
 

@@ -133,12 +133,12 @@ def _shape(said: str) -> str:
 
 def once(
     plan: Plan,
-    path: Path | None,
+    path: Path | str | None,
     *,
     check: Check | None = None,
     watch: Callable[[Simulation], Sequence[str]] | None = None,
 ) -> SimResult:
-    """One run on a new ledger at `path`, or in memory, where only a quick `check` can look."""
+    """One run on a new ledger at `path` (a file, or a URL), or in memory, where only a quick `check` can look."""
     if path is None:
         return _run(plan, cast(EventStore, MemoryLog()), check, watch)
     with open_store(str(path), create=True) as store:
