@@ -148,7 +148,7 @@ class Packer:
         self._numbers: dict[StreamId, int] = {}
         self._known: list[Known] = []
         self._forms: dict[tuple[str, str, int, int, bool], int] = {}
-        self._fresh = True
+        self.fresh = True
         self._begin()
 
     def _begin(self) -> None:
@@ -180,23 +180,38 @@ class Packer:
         short = shorten(payload, self._known[number], revision)
         form = self._forms.get((type_, family, schema, known, gone))
         if form is None:
-            form = self._formed(Form(type_, family, schema, known, gone))
-        if not short or form > 255:
+            form = self.form(Form(type_, family, schema, known, gone))
+        if not short or not self.put(number, form, time, revision, len(payload), short):
             return False
         if about:
-            self._about[len(self._stream)] = about
+            self._about[len(self._stream) - 1] = about
+        return True
+
+    def put(self, number: int, form: int, time: int, revision: int, size: int, short: bytes) -> bool:
+        """Puts an observation into the run at hand, by the places of its stream and form; False when it is not for this
+        one. `revision` is below KEYED, `short` is not empty."""
+        if time < self._last or form > 255:
+            return False
         self._last = time
         self._stream.append(number)
         self._form.append(form)
         self._observed.append(time)
         self._revision.append(revision)
-        self._size.append(len(payload))
+        self._size.append(size)
         self._shorts.append(short)
         self.bytes += len(short)
         return True
 
+    def number(self, stream: StreamId) -> int | None:
+        """A stream's place in the table; None when it is another cluster's, or cannot be kept."""
+        found = self._numbers.get(stream)
+        return self._numbered(stream) if found is None else found
+
+    def known(self, number: int) -> Known:
+        """What is left out of the payloads of the stream at a place."""
+        return self._known[number]
+
     def _numbered(self, stream: StreamId) -> int | None:
-        """A new stream's place in the table; None when it is another cluster's, or cannot be kept."""
         try:
             known = Known(stream.uid.encode(), stream.name.encode())
         except UnicodeEncodeError:
@@ -208,7 +223,11 @@ class Packer:
         self._new_streams.append(stream)
         return number
 
-    def _formed(self, form: Form) -> int:
+    def form(self, form: Form) -> int:
+        """A form's place in the table."""
+        found = self._forms.get(form)
+        if found is not None:
+            return found
         number = self._forms[form] = len(self._forms)
         self._new_forms.append(form)
         return number
@@ -220,7 +239,7 @@ class Packer:
         lengths = list(map(len, self._shorts))
         about = [self._about.get(place, "") for place in range(len(self._stream))] if self._about else None
         packed = (
-            self._fresh,
+            self.fresh,
             self._new_streams,
             self._new_forms,
             array("q", self._stream).tobytes(),
@@ -233,9 +252,10 @@ class Packer:
             about,
         )
         self._begin()
-        self._fresh = False
+        self.fresh = False
+        # From here on numbers that were given out mean nothing: `fresh` says so.
         if len(self._known) >= STREAMS_MAX:
-            self._numbers, self._known, self._forms, self._fresh = {}, [], {}, True
+            self._numbers, self._known, self._forms, self.fresh = {}, [], {}, True
         return packed
 
 

@@ -21,21 +21,17 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from eventstore.runs import Packed, Packer, Run, Unpacker
-from eventstore.types import NewEvent
+from eventstore.runs import Run, Unpacker
 from vcledger.errors import VcledgerError
 from vcledger.sources.detect import Format
 from vcledger.sources.items import Item
-from vcledger.sources.moments import payload_size
+from vcledger.sources.packing import Packing, Parts
 from vcledger.sources.report import FileReport, ImportReport, Tally
 from vcledger.sources.source import Progress, Reading, Source, items_of
-
-EVENTS, BYTES = 1_000, 4 << 20
-"""Events, and bytes of their payloads, after which a message is sent."""
 
 BUFFER = 1 << 20
 CLOSE_SECONDS = 5.0
@@ -58,9 +54,6 @@ class Asked(NamedTuple):
     today: int
     pack: bool
     aside: bool
-
-
-Parts = list[Packed | list[Item]]
 
 
 class Told(NamedTuple):
@@ -240,57 +233,6 @@ class _Heard(Tally):
         return found
 
 
-class _Parts:
-    """The events of a message in the making."""
-
-    def __init__(self, cluster: str, pack: bool) -> None:
-        self._packer = Packer(cluster)
-        self._pack = pack
-        self._begin()
-
-    def _begin(self) -> None:
-        self._parts: Parts = []
-        self._items: list[Item] = []
-        self._events = self._bytes = 0
-
-    def add(self, item: Item) -> bool:
-        """One more; True when the message is long enough."""
-        packer = self._packer
-        if not self._pack or type(item) is not NewEvent or not self._packed(item):
-            self._end_run()
-            self._items.append(item)
-            self._events += 1
-            self._bytes += payload_size(item)
-        return self._events + len(packer) >= EVENTS or self._bytes + packer.bytes >= BYTES
-
-    def _packed(self, event: NewEvent) -> bool:
-        """Puts an event into the run at hand, or into a new one; False when it is for none."""
-        if self._items:
-            self._parts.append(self._items)
-            self._items = []
-        if self._packer.add(event):
-            return True
-        self._end_run()
-        return self._packer.add(event)
-
-    def _end_run(self) -> None:
-        count, size = len(self._packer), self._packer.bytes
-        packed = self._packer.take()
-        if packed is not None:
-            self._parts.append(packed)
-            self._events += count
-            self._bytes += size
-
-    def take(self) -> Parts:
-        """All of them, and begins the next message."""
-        self._end_run()
-        if self._items:
-            self._parts.append(self._items)
-        parts = self._parts
-        self._begin()
-        return parts
-
-
 def serve() -> None:
     """The second process's whole life: hear what to read, read it, tell what is in it."""
     gc.set_threshold(GARBAGE_THRESHOLD)
@@ -298,24 +240,23 @@ def serve() -> None:
         with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the caller is gone
             asked: Asked = receive(wire)
             try:
-                for told in _read(asked):
-                    send(wire, told)
+                read(asked, lambda told: send(wire, told))
             except (MemoryError, RecursionError) as error:
                 send(wire, Told([], problem=f"{type(error).__name__} {error}".strip()))
         os._exit(0)
 
 
-def _read(asked: Asked) -> Iterator[Told]:
+def read(asked: Asked, tell: Callable[[Told], None]) -> None:
+    """Reads what was asked for, and tells of it in messages."""
     source = asked.source
     tally = _Heard(source.name, str(source.format), asked.aside)
-    parts = _Parts(asked.reading.cluster, asked.pack)
-    items = items_of(source, asked.reading, tally, tally.count, lambda: asked.today)
+    packing = Packing(asked.reading.cluster, asked.pack, lambda parts: tell(tally.told(parts)))
+    items = items_of(source, asked.reading, tally, tally.count, lambda: asked.today, packing)
     while True:
         try:
             item = next(items)
         except StopIteration as end:
-            last = tally.told(parts.take())
-            yield last._replace(forms=end.value, format=tally.file.format, notes=tally.report.notes)
+            packing.flush()
+            tell(tally.told([])._replace(forms=end.value, format=tally.file.format, notes=tally.report.notes))
             return
-        if parts.add(item):
-            yield tally.told(parts.take())
+        packing.add(item)

@@ -219,7 +219,7 @@ class Observer:
         version = meta.resource_version
         stream = self._streams.get(meta.uid)
         if stream is None or stream[3] != meta.name or stream[2] != meta.namespace or stream[1] != kind.name:
-            stream = self._stream(kind, meta)
+            stream = self.stream(kind, meta)
         if not version:
             raise Unwanted(f"{kind.api_kind} without metadata.resourceVersion, so not from an API server")
         return NewEvent(
@@ -236,8 +236,8 @@ class Observer:
             about_of(part) if kind.name == "Event" else "",
         )
 
-    def _stream(self, kind: Kind, meta: Any) -> StreamId:
-        """The stream of an object that is seen for the first time."""
+    def stream(self, kind: Kind, meta: Any) -> StreamId:
+        """The stream of an object that is seen for the first time. Unusable or Unwanted when it can be none."""
         name, namespace, uid = meta.name, meta.namespace, meta.uid
         if not uid or not name:
             missing = "name" if not name else "uid"

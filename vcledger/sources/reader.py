@@ -23,7 +23,8 @@ from vcledger.sources.framing import Piece, line_batches, values
 from vcledger.sources.items import Item, ListBegun, ListItem, Sighting
 from vcledger.sources.moments import Moments, Unsure, at, settled
 from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, shown
-from vcledger.sources.recording import Recording
+from vcledger.sources.packing import Packing
+from vcledger.sources.recording import PACKED, Recording
 from vcledger.sources.redact import compact
 from vcledger.sources.report import Tally
 from vcledger.sources.shape import Clock, Shape, is_list, shapes
@@ -52,13 +53,20 @@ class Reader:
     `moments` says when things were observed of which the format does not say it."""
 
     def __init__(
-        self, name: str, observer: Observer, tally: Tally, limit: int, moments: Moments, dump_time: int | None = None
+        self,
+        name: str,
+        observer: Observer,
+        tally: Tally,
+        limit: int,
+        moments: Moments,
+        dump_time: int | None = None,
+        packing: Packing | None = None,
     ) -> None:
         self.name, self.observer, self.tally, self.limit = name, observer, tally, limit
         self.moments, self.dump_time = moments, dump_time
         self.format = Format.unknown
         self.met: dict[Format, None] = {}
-        self._recording = Recording(observer, moments.clock)
+        self._recording = Recording(observer, moments.clock, packing)
         self._watch = WatchLines(observer, moments)
         self._audit = AuditLog(observer)
 
@@ -148,7 +156,8 @@ class Reader:
                     try:
                         item = fast(line)
                         if item is not None:
-                            yield item
+                            if item is not PACKED:
+                                yield item
                             continue
                     except (Unusable, Unwanted, BadTime):
                         pass  # the long way finds out again, and says so
@@ -233,6 +242,8 @@ class Reader:
         """Remembers that a value of this form was met. The objects of a YAML file are YAML objects."""
         if form is Format.objects and self.format is Format.yaml:
             form = Format.yaml
+        if form is not Format.recording:
+            self._recording.packing = None  # its items may be held back (`settled`): others must not get ahead of them
         self.met[form] = None
 
     def _watch_line(self, shape: Shape, data: bytes) -> Iterator[Item | Unsure]:

@@ -19,9 +19,10 @@ from eventstore.types import RECORDED, StreamId
 from vcledger.sources import watchlines
 from vcledger.sources.items import Broke, Item, ListBegun, ListItem
 from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, shown
+from vcledger.sources.packing import Packing
 from vcledger.sources.redact import DECODERS
 from vcledger.sources.shape import Clock, Shape, json_text, keyed, said, time_of
-from vcledger.sources.times import micros
+from vcledger.sources.times import micros_of
 from volcano.events.base import MARKERS
 from volcano.events.observation import Marker, WatchFailed, WatchStarted
 from volcano.objects.kinds import BY_RESOURCE, Kind
@@ -31,6 +32,9 @@ ALL_STOP = frozenset({"recorder-stop", "recorder-stopping"})
 
 ON_THE_WAY = frozenset({"watch-end"})
 """Markers that say nothing which the next marker does not say as well."""
+
+PACKED = Broke(0, "", "packed")
+"""In place of an item that went into the packing."""
 
 _HEAD = b'{"recordedAt":"'
 _OBJECT = b'"object":'
@@ -61,14 +65,16 @@ _any = msgspec.json.Decoder(dict[str, Any])
 class Recording:
     """Reads the lines of one recording."""
 
-    def __init__(self, observer: Observer, clock: Clock) -> None:
+    def __init__(self, observer: Observer, clock: Clock, packing: Packing | None = None) -> None:
         self.observer = observer
         self.clock = clock
+        self.packing = packing
         self._fast: dict[bytes, tuple[Kind, str, bool]] = {}
 
     def fast(self, line: bytes) -> Item | None:
-        """A line in the recorder's own layout (time, resource, type, the object last) as an item; None for any other
-        line, which `line` then takes. One decoding of the object, no copy of the rest."""
+        """A line in the recorder's own layout (time, resource, type, the object last) as an item, or PACKED when it
+        went into the packing; None for any other line, which `line` then takes. One decoding of the object, no copy of
+        the rest."""
         if not line.startswith(_HEAD):
             return None
         quote = line.find(b'"', 15, 64)
@@ -77,7 +83,7 @@ class Recording:
         if found is None:
             return None
         kind, change, listed = found
-        time = micros(line[15:quote].decode("ascii", "replace"))
+        time = micros_of(line[15:quote])
         data = line[start:-1]
         part = self.observer.read(kind, data)
         if part.kind and (part.kind != kind.api_kind or not part.api_version.startswith(kind.group)):
@@ -86,6 +92,9 @@ class Recording:
             return None
         clock = self.clock
         clock.now = max(clock.now, time)
+        packing = self.packing
+        if packing and not listed and packing.observed(self.observer, kind, change, part, data, clock.now):
+            return PACKED
         event = self.observer.event(kind, change, part, data, clock.now)
         return ListItem(clock.now, event) if listed else event
 

@@ -172,17 +172,20 @@ class Cleaner:
 
     def __call__(self, kind: Kind, part: Any, data: bytes) -> bytes:
         """What is stored of `data`, the JSON of an object of `kind`; `part` is its struct from DECODERS."""
-        if kind.name == "Pod" and self._usual and (cleaned := self._usual_pod(part, data)) is not None:
-            return cleaned
+        if kind.name == "Pod" and (pieces := self.pieces_of_pod(part, data)) is not None:
+            return b"".join(pieces)
         try:
             return self._clean(kind, part, data)
         except Odd:
             data = compact(data)
             return self._clean(kind, DECODERS[kind.name].decode(data), data)
 
-    def _usual_pod(self, part: Any, data: bytes) -> bytes | None:
-        """The same as `_clean` under the default options, in one go from front to back, for a pod as API servers lay it
-        out: nearly all there is to store. None for any other layout."""
+    def pieces_of_pod(self, part: Any, data: bytes) -> list[bytes] | None:
+        """What is stored of a pod, in pieces: the same as `_clean` makes under the default options, in one go from
+        front to back, for a pod as API servers lay it out, which is nearly all there is to store. None for any other
+        layout, and under other options."""
+        if not self._usual:
+            return None
         meta, spec = part.metadata, part.spec
         annotations = meta.annotations
         if not part.kind or not part.api_version or (annotations is not None and LAST_APPLIED in annotations):
@@ -213,9 +216,9 @@ class Cleaner:
             pieces.append(new)
             at = start + len(old)
         if not at:
-            return data
+            return [data]
         pieces.append(data[at:])
-        return b"".join(pieces)
+        return pieces
 
     def _clean(self, kind: Kind, part: Any, data: bytes) -> bytes:
         options = self.options

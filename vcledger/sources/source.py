@@ -21,6 +21,7 @@ from vcledger.sources.detect import HEAD_BYTES, Format, detect
 from vcledger.sources.items import Item
 from vcledger.sources.moments import Moments
 from vcledger.sources.observe import Observer
+from vcledger.sources.packing import Packing
 from vcledger.sources.reader import Reader
 from vcledger.sources.redact import StorageOptions
 from vcledger.sources.report import Tally
@@ -163,12 +164,19 @@ class Reading(NamedTuple):
 
 
 def items_of(
-    source: Source, reading: Reading, tally: Tally, count: Progress | None, now: Callable[[], int]
+    source: Source,
+    reading: Reading,
+    tally: Tally,
+    count: Progress | None,
+    now: Callable[[], int],
+    packing: Packing | None = None,
 ) -> Generator[Item, None, list[Format]]:
-    """What is in a source, times never going back; returns the forms that were met in it."""
+    """What is in a source, times never going back; returns the forms that were met in it. Most of a recording's
+    observations go into `packing` instead, in their place among the others; so each item must be taken before the next
+    is asked for."""
     moments = Moments(Clock(), now, reading.modified, reading.fixed)
     observer = Observer(reading.cluster, reading.storage)
-    reader = Reader(source.name, observer, tally, reading.limit, moments, reading.dump_time)
+    reader = Reader(source.name, observer, tally, reading.limit, moments, reading.dump_time, packing)
     try:
         yield from reader.items(reader.open(source.chunks(count)))
     except OSError as error:

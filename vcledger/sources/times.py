@@ -36,6 +36,27 @@ def micros(text: str) -> int:
     return value
 
 
+_stamps: dict[bytes, int] = {}
+"""The same of bytes."""
+
+_SCALES = (0, 100_000, 10_000, 1_000, 100, 10, 1)
+
+
+def micros_of(text: bytes) -> int:
+    """The same of a time in ASCII; those with a fraction of up to nine digits and a Z take a dictionary look-up."""
+    base = _stamps.get(text[:19])
+    digits = text[20:-1]
+    if base is not None and digits.isdigit() and text[19] == 0x2E and text[-1] == 0x5A and len(digits) <= 9:
+        return base + (int(digits[:6]) if len(digits) >= 6 else int(digits) * _SCALES[len(digits)])
+    value = micros(text.decode("ascii", "replace"))
+    second = _seconds.get(text[:19].decode("ascii", "replace"))
+    if second is not None:
+        if len(_stamps) >= _CACHE_MAX:
+            _stamps.clear()
+        _stamps[text[:19]] = second
+    return value
+
+
 def micros_or_none(text: str | None) -> int | None:
     """The same, None for no time, for null, and for what is no time."""
     if not text:

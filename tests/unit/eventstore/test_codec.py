@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore import codec
-from eventstore.codec import Codec, Known, Stored, lengthen, shorten
+from eventstore.codec import Codec, Known, Stored, lengthen, shorten, shorten_json
 from eventstore.testing import payload_like
 from eventstore.types import LedgerCorrupt
 
@@ -82,3 +85,23 @@ def test_bytes_that_do_not_decompress_are_told() -> None:
     for number in (None, 7):
         with pytest.raises(LedgerCorrupt):
             reader.decompress(number, b"nothing of the kind", KNOWN, None)
+
+
+@given(
+    before=st.text(max_size=9),
+    name=st.text(st.characters(codec="utf-8", exclude_characters='\\"', min_codepoint=32), min_size=1, max_size=9),
+    uid=st.text("uid-1pod", min_size=1, max_size=9),
+    version=st.integers(0, 99),
+    cuts=st.lists(st.integers(0, 120), max_size=3),
+    swapped=st.booleans(),
+)
+def test_the_short_form_of_parts(
+    before: str, name: str, uid: str, version: int, cuts: list[int], swapped: bool
+) -> None:
+    names, uids = {"name": name}, {"uid": uid}
+    fields = {**(uids if swapped else names), **(names if swapped else uids), "resourceVersion": str(version)}
+    payload = json.dumps({"a": before, "metadata": fields}, separators=(",", ":"), ensure_ascii=False).encode()
+    places = [0, *sorted(cuts), len(payload)]
+    parts = [payload[start:end] for start, end in itertools.pairwise(places)]
+    known = Known(uid.encode(), name.encode())
+    assert shorten_json(parts, known, version) == shorten(payload, known, version)

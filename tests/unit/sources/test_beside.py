@@ -34,9 +34,10 @@ from tests.unit.sources.given import (
 )
 from vcledger.ledger import Ledger
 from vcledger.sources import ImportOptions, ImportReport, import_paths
-from vcledger.sources.beside import EVENTS, ReaderDied, ReaderProcess, receive, send
+from vcledger.sources.beside import ReaderDied, ReaderProcess, receive, send
 from vcledger.sources.items import Broke
 from vcledger.sources.merge import by_time
+from vcledger.sources.packing import EVENTS
 from vcledger.sources.pipeline import Import
 
 ALONE = ImportOptions(snapshots=False, beside_bytes=None)
@@ -126,6 +127,15 @@ def test_files_of_one_time_are_merged(tmp_path: Path) -> None:
 def test_watch_lines(tmp_path: Path) -> None:
     lines = [watch_line("MODIFIED", pod(f"p{number % 9}", number + 1)) for number in range(1_500)]
     path = written(tmp_path, "watch.jsonl", *lines)
+    os.utime(path, (1_800_000_000, 1_800_000_000))
+    both(tmp_path, path)
+
+
+def test_a_recording_with_watch_lines_in_it(tmp_path: Path) -> None:
+    """What shows no time of its own is held back: nothing gets ahead of it."""
+    lines = list(many(200))
+    lines[50:50] = [watch_line("MODIFIED", pod(f"p{number}", 9_000 + number)) for number in range(10)]
+    path = written(tmp_path, "watch.jsonl", *lines, watch_line("MODIFIED", pod("p1", 9_999)))
     os.utime(path, (1_800_000_000, 1_800_000_000))
     both(tmp_path, path)
 
@@ -228,6 +238,7 @@ INTERRUPTED = """
 import sys, time
 from vcledger.ledger import Ledger
 from vcledger.sources import ImportOptions
+from vcledger.sources.packing import EVENTS
 from vcledger.sources.pipeline import Import
 
 def wait(size):

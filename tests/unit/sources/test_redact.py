@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from eventstore.types import StreamId
@@ -16,7 +17,7 @@ from tests.data import recordings
 from tests.unit.sources.given import events, imported, ledger, pod, watch_line, watch_of, written
 from vcledger.sources import ImportOptions, StorageOptions, import_paths
 from vcledger.sources.observe import Observer, kind_of_object
-from vcledger.sources.redact import REDACTED
+from vcledger.sources.redact import DECODERS, REDACTED
 
 HIDDEN = json.loads(REDACTED)
 DEFAULT = StorageOptions()
@@ -180,3 +181,11 @@ def test_about_is_the_uid_that_an_event_speaks_of() -> None:
         kind = kind_of_object(data)
         event = observer.event(kind, "ADDED", observer.read(kind, data), data, 0)
         assert (event.stream, event.about) == (StreamId("c", "Event", "d", "e", "u"), "pod-uid")
+
+
+@pytest.mark.parametrize("where", [b'{"a":"\x01"}', b'{"a\x02":1}', b'{"a":{"b":["x\x03"]}}', b'{"a":1,\x01"b":2}'])
+def test_no_object_holds_the_bytes_of_the_short_form(where: bytes) -> None:
+    """What the log puts into payloads in place of names can never be in one: `shorten_json` counts on it."""
+    data = b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"},"spec":{},"more":' + where + b"}"
+    with pytest.raises(msgspec.DecodeError):
+        DECODERS["Pod"].decode(data)
