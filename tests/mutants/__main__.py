@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -47,8 +46,8 @@ class Campaign:
         ]
 
     def run(self, chosen: Sequence[Mutant]) -> None:
-        """Tries those that have no result of these very sources; then looks at the killers, and tries again those whose
-        killer fails without them."""
+        """Tries those that are not known to be dead; then looks at the killers, and tries again those whose killer
+        fails without them."""
         first = self.benches[0]
         self._try([one for one in chosen if not self._known(first, one)])
         dead = {one.id: self.results[one.id] for one in chosen if self.results[one.id].outcome == KILLED}
@@ -65,7 +64,7 @@ class Campaign:
 
     def _known(self, bench: Bench, mutant: Mutant) -> bool:
         earlier = self.results.get(mutant.id)
-        return earlier is not None and earlier.dead and earlier.key == bench.key(mutant)
+        return earlier is not None and earlier.dead and earlier.key == bench.copy.key(mutant, earlier.by)
 
     def _try(self, mutants: Sequence[Mutant]) -> None:
         free: SimpleQueue[Bench] = SimpleQueue()
@@ -99,18 +98,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{mutant.id:36} {mutant.file:40} {mutant.breaks}")
         return 0
     results = {} if options.fresh else load(RESULTS)
-    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         source = committed(Path(folder)) if options.head else ROOT
         campaign = Campaign(Path(folder), source, max(1, options.jobs), results, options.near)
         campaign.run(chosen)
         campaign.close()
-    seconds = time.monotonic() - began
     found = [results[mutant.id] for mutant in chosen]
     wrong = [(mutant, text) for mutant in chosen if (text := problem(mutant, results[mutant.id]))]
-    print(report.figures(found, seconds))
+    print(report.figures(found))
     if options.write:
-        report.write(chosen, results, seconds)
+        report.write(chosen, results)
     for mutant, text in wrong:
         print(f"{mutant.id} ({mutant.file}): {text}", file=sys.stderr)
     return 1 if wrong else 0

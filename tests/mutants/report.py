@@ -18,13 +18,14 @@ PAGE = ROOT / "docs" / "mutants.md"
 BEGIN, END = "<!-- begin: written by `make mutants` -->", "<!-- end -->"
 
 
-def figures(results: Sequence[Result], seconds: float) -> str:
-    """How many of each, in one line."""
+def figures(results: Sequence[Result]) -> str:
+    """How many of each, in one line, and how long all of them took together."""
     counts = Counter(one.outcome for one in results)
+    seconds = sum(one.seconds for one in results)
     parts = [f"{counts[outcome]} {outcome}" for outcome in (KILLED, TIMED_OUT, SURVIVED)]
     parts += [f"{count} {outcome}" for outcome, count in sorted(counts.items()) if outcome not in
               (KILLED, TIMED_OUT, SURVIVED)]  # fmt: skip
-    return f"{len(results)} mutants: {', '.join(parts)}; {seconds:.0f} s"
+    return f"{len(results)} mutants: {', '.join(parts)}; {seconds:.0f} s on the clock"
 
 
 def _short(test: str) -> str:
@@ -42,11 +43,11 @@ def _rows(mutants: Sequence[Mutant], results: Mapping[str, Result]) -> list[str]
     return lines
 
 
-def section(mutants: Sequence[Mutant], results: Mapping[str, Result], seconds: float) -> str:
+def section(mutants: Sequence[Mutant], results: Mapping[str, Result]) -> str:
     """The part of the page between its two marks."""
     day = datetime.now(timezone.utc).date().isoformat()  # noqa: UP017
     found = [results[mutant.id] for mutant in mutants]
-    lines = [BEGIN, "", f"{day}: {figures(found, seconds)}.", "", *_rows(mutants, results)]
+    lines = [BEGIN, "", f"{day}: {figures(found)}.", "", *_rows(mutants, results)]
     alive = [mutant for mutant in mutants if not results[mutant.id].dead]
     if alive:
         lines += ["", "Survivors:", ""]
@@ -54,7 +55,7 @@ def section(mutants: Sequence[Mutant], results: Mapping[str, Result], seconds: f
     return "\n".join([*lines, "", END])
 
 
-def write(mutants: Sequence[Mutant], results: Mapping[str, Result], seconds: float) -> None:
+def write(mutants: Sequence[Mutant], results: Mapping[str, Result]) -> None:
     """Writes the page's table, and the killers that the next run tries first."""
     known = killers()
     known.update({one.id: one.by for one in results.values() if one.outcome == KILLED})
@@ -65,4 +66,4 @@ def write(mutants: Sequence[Mutant], results: Mapping[str, Result], seconds: flo
     text = PAGE.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    PAGE.write_text(head + section(mutants, results, seconds) + tail, encoding="utf-8")
+    PAGE.write_text(head + section(mutants, results) + tail, encoding="utf-8")

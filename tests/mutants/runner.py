@@ -90,12 +90,13 @@ class Copy:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
-    def key(self) -> str:
-        """A digest of all sources in it."""
-        digest = hashlib.sha256()
-        for path in sorted(self.root.rglob("*.py")):
-            digest.update(f"{path.relative_to(self.root)}\0".encode() + path.read_bytes())
-        return digest.hexdigest()
+    def key(self, mutant: Mutant, test: str) -> str:
+        """What a death is of: the mutant, its file, and the file of the test that killed it."""
+        digest = hashlib.sha256(repr(mutant).encode())
+        for name in (mutant.file, test.partition("::")[0]):
+            path = self.root / name
+            digest.update(path.read_bytes() if path.is_file() else b"")
+        return digest.hexdigest()[:16]
 
     def said(self) -> str:
         """The last line of what the last process wrote."""
@@ -132,11 +133,6 @@ class Bench:
     ) -> None:
         self.copy, self.killers, self.near = copy, killers, near
         self.failing: set[str] = failing if failing is not None else set()
-        self.tree = copy.key()
-
-    def key(self, mutant: Mutant) -> str:
-        """What a result is of: all sources, and the mutant."""
-        return hashlib.sha256(repr((self.tree, mutant)).encode()).hexdigest()[:16]
 
     def try_out(self, mutant: Mutant) -> Result:
         """Applies one and finds the test that notices. One whose survival is explained is only tried on its nearest
@@ -147,11 +143,12 @@ class Bench:
         except NotApplicable as error:
             return Result(mutant.id, STALE, str(error))
         suites = tuple(dict.fromkeys(mutant.suites))
-        return self.try_text(
-            mutant.id, mutant.file, made, suites[:1] if mutant.survives or self.near else suites, self.key(mutant)
-        )
+        if mutant.survives or self.near:
+            suites = suites[:1]
+        result = self.try_text(mutant.id, mutant.file, made, suites)
+        return result._replace(key=self.copy.key(mutant, result.by))
 
-    def try_text(self, id_: str, file: str, made: str, suites: Sequence[str], key: str = "") -> Result:
+    def try_text(self, id_: str, file: str, made: str, suites: Sequence[str]) -> Result:
         """The same of a file's new text."""
         began = time.monotonic()
         path = self.copy.root / file
@@ -161,7 +158,7 @@ class Bench:
             outcome, by = self._hunt(self.killers.get(id_), suites)
         finally:
             path.write_bytes(whole)
-        return Result(id_, outcome, by, round(time.monotonic() - began, 1), key)
+        return Result(id_, outcome, by, round(time.monotonic() - began, 1))
 
     def _hunt(self, last: str | None, suites: Sequence[str]) -> tuple[str, str]:
         tries = [(last, TEST_SECONDS)] if last is not None and last not in self.failing else []

@@ -206,9 +206,12 @@ class Flow:
         return not (busy or moving or any(len(queue) for queue in queues))
 
     def next_due(self, now: int) -> int | None:
-        """When the next timer runs out, after `now` or before it; None when none is set."""
-        dues = [due for queue in (self.resync, self.cleanup, self.node_sync, self.doubt_queue)
-                if (due := queue.next_due()) is not None]  # fmt: skip
+        """When the next timer runs out, after `now` or before it; None when none is set. Before the lists are complete
+        only clean-ups and nodes are tended, and nothing else is due."""
+        queues = (self.cleanup, self.node_sync, *((self.resync, self.doubt_queue) if self.synced else ()))
+        dues = [due for queue in queues if (due := queue.next_due()) is not None]
+        if not self.synced:
+            return min(dues, default=None)
         if self.bind_queue:
             dues.append(self.flush_due())
         if self.waiting:

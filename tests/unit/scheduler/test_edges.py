@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import msgspec
+import pytest
 
 from tests.unit.scheduler.build import (
+    LOST,
     START,
     Answer,
     Bind,
@@ -21,8 +26,14 @@ from tests.unit.scheduler.build import (
     volume,
 )
 from vcledger.scheduler.bodies import condition_patch
-from vcledger.scheduler.inputs import AssumeTask, FlushTasks, SetBindErrorHandler
+from vcledger.scheduler.checks import Outcome, check_bindings
+from vcledger.scheduler.inputs import AssumeTask, BindTask, FlushTasks, Listed, SetBindErrorHandler
+from vcledger.scheduler.place import plan_for
 from vcledger.scheduler.requests import CallHandler
+from vcledger.scheduler.transitions import Phase
+from volcano.events.binding import BindFailed, BindSucceeded
+from volcano.events.observation import ObjectModified
+from volcano.events.recovery import InDoubtResolved
 from volcano.events.resync import ResyncQueued
 from volcano.events.volume import VolumesReverted
 from volcano.objects import kinds
@@ -55,6 +66,18 @@ def test_a_task_that_waits_for_its_read_is_not_queued_for_it_again(world: World)
     assert world.flow.queue("errTasks") == ["d/p1"]
 
 
+def test_a_process_that_waits_for_more_lists_sends_nothing_of_what_an_earlier_one_queued(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.do(AssumeTask("d/p1", "n1"), BindTask("d/p1", "n1"))
+    world.config = msgspec.structs.replace(world.config, lists=("Node",))
+    world.crash()
+    world.tick(1)
+    assert world.asked(Bind) == []
+    world.do(Listed("Node", "10", 1))
+    world.tick(0.02)
+    assert world.asked(Bind) == ["p1"]
+
+
 def test_the_time_of_a_transition_stays_when_the_status_does() -> None:
     held = {"type": "PodScheduled", "status": "False", "reason": "X", "lastTransitionTime": "2026-01-01T00:00:00Z"}
 
@@ -65,3 +88,127 @@ def test_the_time_of_a_transition_stays_when_the_status_does() -> None:
 
     assert since(held, "False") == "2026-01-01T00:00:00Z"
     assert since({**held, "status": "True"}, "False") == "2026-09-21T14:13:20Z"
+
+
+# --- bindings whose answer was lost -------------------------------------------------------------------------------
+
+
+def test_after_the_last_post_it_is_not_given_up_while_the_request_may_be_on_its_way(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    for _ in range(2):
+        world.answer(Bind, LOST)
+        world.tick(0.01)
+        world.answer(Get, said(pod("p1")))
+    assert world.asked(Bind) == []
+    assert world.flow.task("d/p1").phase is Phase.DOUBT
+    assert world.idle_cpu() == 3
+    world.see(pod("p1", 101, node="n1"))
+    assert len(world.events(BindSucceeded)) == 1
+
+
+def test_a_pod_made_again_under_the_name_says_nothing_of_the_bind_of_the_old_one(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    world.answer(Bind, LOST)
+    world.tick(0.01)
+    world.answer(Get, said(pod("p1", 130, uid="other-u", node="n1")))
+    assert world.events(BindSucceeded) == []
+    assert {one.verdict for one in world.events(InDoubtResolved)} == {"object-gone"}
+    assert {one.code for one in world.events(BindFailed)[1:]} == {404}
+    assert world.idle_cpu() == 3
+    world.settled()
+
+
+def test_a_read_of_what_the_cache_holds_already_is_no_observation(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.see(pod("p1", 105))
+    world.bind("p1")
+    world.answer(Bind, status(500, "boom"))
+    seen = len(world.events(ObjectModified, "p1"))
+    world.tick(0.005)
+    world.answer(Get, said(pod("p1", 104)))
+    assert len(world.events(ObjectModified, "p1")) == seen
+    world.settled()
+
+
+# --- volumes ------------------------------------------------------------------------------------------------------
+
+
+def one_volume(world: World, **more: Any) -> None:
+    """pa's c1 can be bound to pv1."""
+    world.see(storage_class("local", "kubernetes.io/no-provisioner"), node("n1"), node("n2"), claim("c1", cls="local"))
+    world.see(volume("pv1", 61, **more), pod("pa", claims=["c1"]))
+
+
+@pytest.mark.parametrize(
+    ("shown", "verdict"), [({"ref": "c1"}, "happened"), ({"ref": "other"}, "not-happened"), ({}, "not-happened")]
+)
+def test_a_volumes_update_in_doubt_is_what_the_volume_shows(world: World, shown: dict[str, str], verdict: str) -> None:
+    one_volume(world)
+    world.bind("pa")
+    world.answer(Update, LOST)
+    world.tick(0.01)
+    world.answer(Get, said(volume("pv1", 70, **shown)))
+    assert [one.verdict for one in world.events(InDoubtResolved)] == [verdict]
+
+
+def test_what_is_confirmed_is_assumed_no_more(world: World) -> None:
+    one_volume(world)
+    world.bind("pa")
+    assert list(world.flow.volumes.assumed) == ["pv1"]
+    world.answer(Update, said(volume("pv1", 70, ref="c1")))
+    world.see(volume("pv1", 70, ref="c1", phase="Bound"), claim("c1", 71, cls="local", volume="pv1", completed=True))
+    assert world.asked(Bind) == ["pa"]
+    assert not world.flow.volumes.assumed
+    assert world.flow.volumes.latest["pv1"] is world.flow.volumes.api["pv1"]
+
+
+def test_after_a_revert_the_api_servers_object_is_the_one_again(world: World) -> None:
+    one_volume(world)
+    world.bind("pa")
+    assert world.flow.volumes.latest["pv1"].spec.claim_ref.name == "c1"
+    world.answer(Update, status(409, "the object has been modified", "Conflict"))
+    assert not world.flow.volumes.assumed
+    assert world.flow.volumes.latest["pv1"] is world.flow.volumes.api["pv1"]
+    assert world.flow.volumes.latest["pv1"].spec.claim_ref is None
+
+
+def test_an_assumption_is_one_pods_and_ends_with_that_pods_word_only(world: World) -> None:
+    one_volume(world)
+    world.bind("pa")
+    store = world.flow.volumes
+    held = store.assumed["pv1"]
+    assert not store.end("pv1", "another")
+    assert store.assumed["pv1"] is held
+    with pytest.raises(ValueError, match="assumed for another pod"):
+        store.assume("pv1", msgspec.structs.replace(held, uid="another"))
+    assert store.assumed["pv1"] is held
+    assert store.end("pv1", "pa-u")
+    assert not store.end("pv1", "pa-u")
+
+
+def test_pods_that_share_a_claim_go_where_the_first_took_it(world: World) -> None:
+    one_volume(world)
+    world.see(pod("pb", 102, claims=["c1"]))
+    world.do(AssumeTask("d/pa", "n1"))
+    here, there = plan_for(world.flow, "d/pb", "n1"), plan_for(world.flow, "d/pb", "n2")
+    assert here is not None and there is not None
+    assert (here.refused, here.bindings, here.provisions) == ((), (), ())
+    assert "c1" in there.refused[0].line or "c1" in (there.refused[0].detail or "")
+
+
+def test_a_volume_of_a_claim_that_is_gone_is_not_the_new_claims(world: World) -> None:
+    one_volume(world, ref="c1", ref_uid="an older one", phase="Released")
+    plan = plan_for(world.flow, "d/pa", "n1")
+    assert plan is not None and plan.refused
+
+
+def test_a_check_is_of_the_pod_that_was_asked_for(world: World) -> None:
+    one_volume(world)
+    world.bind("pa")
+    world.answer(Update, said(volume("pv1", 70, ref="c1")))
+    task = world.flow.task("d/pa")
+    assert check_bindings(world.flow, task).outcome is Outcome.WAIT
+    found = check_bindings(world.flow, msgspec.structs.replace(task, uid="an older one"))
+    assert (found.outcome, found.kind) == (Outcome.FAILED, "Pod")
