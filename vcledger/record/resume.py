@@ -138,17 +138,22 @@ def begin(store: EventStore, cluster: str, scope: Scope, runs: Mapping[int, Run]
         if found is not None:
             same = Scoped(*scope) in runs[found.run].scopes
             return Begin(known, found.since, found.resume and same)
-    return Begin(known, _last_sign(store, cluster, scope), False)
+    return Begin(known, _last_sign(store, cluster, scope, known), False)
 
 
-def _last_sign(store: EventStore, cluster: str, scope: Scope) -> LastSeen | None:
-    newest = store.read(
+def _last_sign(store: EventStore, cluster: str, scope: Scope, known: Sequence[Known]) -> LastSeen | None:
+    """By what was said of the kind as a whole, and by the objects that are there: the newest of these that was seen.
+    Both are found without looking through the log."""
+    said = store.read(
         cluster=cluster,
         kinds=scope.kind,
         namespace=scope.namespace or None,
+        name="",
         late=False,
         reverse=True,
         limit=LOOK_BACK,
     )
-    event = next((one for one in newest if one.known == RECORDED and one.type not in NO_LIFE), None)
-    return None if event is None else last_seen(event)
+    found = [event for event in said if event.known == RECORDED and event.type not in NO_LIFE][:1]
+    newest = sorted((one.position for one in known), reverse=True)[:LOOK_BACK]
+    found += [event for event in store.get(newest) if event.known == RECORDED][:1]
+    return last_seen(max(found, key=lambda event: event.position)) if found else None
