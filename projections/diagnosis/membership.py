@@ -16,7 +16,7 @@ from projections.diagnosis.model import RECOMPUTED, Evidence, Finding, Said
 from projections.diagnosis.queues import Gate, enqueue_gates, ghost_gate, queue_gate, share_gate
 from projections.diagnosis.reasons import scheduler_reasons
 from projections.diagnosis.views import GROUP_ANNOTATIONS, Amounts, TaskView
-from projections.diagnosis.words import counted, group_message, some, table_causes
+from projections.diagnosis.words import counted, group_message, histogram, some, status_counts, table_causes
 
 TRIED_REASONS = ("Unschedulable", "Schedulable", "SchedulerError")
 """Reasons of a PodScheduled condition that only a scheduler gives after a try."""
@@ -122,6 +122,14 @@ def _job_without_group(case: Case) -> Finding | None:
     gate = queue_gate(queue, case.cluster) if queue else None
     if gate is not None:
         return _gate_finding(case, gate, ["so the job controller has made no PodGroup, and no pods"])
+    if case.job is None and case.group is not None:
+        counts = histogram(status_counts(case.group.tasks)) or "none"
+        return Finding(
+            verdict="podgroup-missing",
+            causes=[f"PodGroup {case.key} does not exist at this position; the pods that name it: {counts}"],
+            summary="the PodGroup does not exist at this position",
+            evidence=[absence(case, "PodGroup", case.key)],
+        )
     return Finding(
         verdict="podgroup-missing",
         causes=[f"job {case.key} has no PodGroup yet: the job controller (vc-controller-manager) makes it"],

@@ -55,6 +55,12 @@ def test_the_text_is_short_and_names_the_cause(call: Call) -> None:
     assert "\x1b[" not in result.stdout
 
 
+def test_a_pod_group_that_is_gone_is_not_one_that_has_yet_to_be_made(call: Call) -> None:
+    result = call("pg/gang-12x6-0b502d83-47e8-43bd-9013-df1e6edb677d")
+    assert "does not exist at this position; the pods that name it: 6 Succeeded" in result.stdout
+    assert "has made" not in result.stdout and "yet" not in result.stdout
+
+
 @pytest.mark.parametrize(
     "words",
     [
