@@ -376,7 +376,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "    del queue[key]\n    set_next_due(cache)",
         "    del queue[key]\n    pass",
         "The next due time is that of a request that is done with.",
-        CACHE,
+        TIME,
+        "The next event then looks at the queues in vain, and sets the time right; no state and no outcome shows it.",
     ),
     # --- quantities ---
     Mutant(

@@ -19,13 +19,14 @@ FLOW = (
 
 
 def _first(*names: str) -> tuple[str, ...]:
-    return (*(f"{UNIT}/test_{name}.py" for name in names), *FLOW)
+    return (*(f"{UNIT}/test_{name}.py" for name in names), f"{UNIT}/test_edges.py", *FLOW)
 
 
 BINDING, VOLUMES, CHECKS = _first("binding"), _first("volumes"), _first("checks", "volumes")
 QUEUES, RECOVERY, HOUSE = _first("queues"), _first("recovery"), _first("housekeeping")
 HANDLER = _first("handler")
 RUNTIME = ("tests/unit/runtime", *FLOW)
+SNAPSHOT = ("tests/stateful/test_flow_snapshots.py", "tests/golden/test_snapshot_layout.py", *FLOW)
 MATCH = (f"{UNIT}/test_volumes.py", "tests/unit/diagnosis/test_volumes.py", *FLOW)
 
 _BINDER = "vcledger/scheduler/binder.py"
@@ -44,6 +45,7 @@ _PLACE = "vcledger/scheduler/place.py"
 _BODIES = "vcledger/scheduler/bodies.py"
 _STATE = "vcledger/scheduler/state.py"
 _TRANSITIONS = "vcledger/scheduler/transitions.py"
+_SNAPSHOT = "vcledger/scheduler/snapshot.py"
 _LOOP = "vcledger/runtime/loop.py"
 _MATCH = "projections/diagnosis/volumes.py"
 _GANG = "projections/diagnosis/gang.py"
@@ -709,6 +711,22 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if False:\n        flow.notices.append(",
         "A recovery with nothing in doubt never ends.",
         RECOVERY,
+    ),
+    Mutant(
+        "flow-snapshot-without-watchers",
+        _SNAPSHOT,
+        "{key: list(users) for key, users in flow.watchers.items()},",
+        "{},",
+        "After a start from a snapshot a task is not told when its volumes change.",
+        SNAPSHOT,
+    ),
+    Mutant(
+        "flow-snapshot-of-other-options",
+        _SNAPSHOT,
+        "if image.config != flow.config.cache:",
+        "if False:",
+        "A scheduler under other options goes on from a state that was folded under the old ones.",
+        SNAPSHOT,
     ),
     # --- clean-ups ---
     Mutant(
