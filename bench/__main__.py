@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from bench import baselines, ours
+from bench import baselines, loop, ours
 from bench.trace import Trace, lines
 
 SEED = 20260301
@@ -155,6 +155,67 @@ def memory_row(folder: Path) -> Row:
     )
 
 
+BINDS, BINDS_WITH_VOLUMES, WAITING_CLAIMS, RESTART_EVENTS = 5_000, 2_000, 5_000, 100_000
+MACHINE_STEPS, MACHINE_STEPS_WANTED, MACHINE_MINUTES = 10_000, 100_000, 10
+
+
+def loop_rows(folder: Path) -> list[Row]:
+    """The scheduler's loop in simulation, on a durable ledger."""
+    rows = []
+    for name, pods, volumes, target in (
+        ("binds, no volumes", BINDS, 0, 1_000),
+        ("binds, two volumes each", BINDS_WITH_VOLUMES, 2, 300),
+    ):
+        say(f"the loop: {name}")
+        done = loop.binds(folder / f"binds-{volumes}.db", pods, volumes)
+        rate = done.pods / done.seconds
+        rows.append(
+            Row(
+                f"the loop in simulation: {name}",
+                f"{done.events / done.pods:.0f} events a bind",
+                f"{pods:,} pods",
+                f"{rate:,.0f}/s",
+                f">= {target:,}/s",
+                rate >= target,
+            )
+        )
+    say("the loop: a look at waiting claims")
+    look = loop.waiting_check(folder / "waiting.db", WAITING_CLAIMS)
+    what = "a checkBindings tick"
+    rows.append(
+        Row(what, "median of 7", f"{WAITING_CLAIMS:,} waiting claims", f"{look * 1e3:.0f} ms", "< 50 ms", look < 0.05)
+    )
+    say("the loop: a restart")
+    again = loop.restart(folder / "restart.db", RESTART_EVENTS)
+    rows.append(
+        Row(
+            "the loop's restart",
+            f"{again.tail:,} events after the snapshot",
+            f"{again.events:,} events",
+            f"{again.seconds:.2f} s",
+            "< 3 s",
+            again.seconds < 3,
+        )
+    )
+    return rows
+
+
+def machine_row() -> Row:
+    """State machines with crashes, one on each core."""
+    say(f"{MACHINE_STEPS:,} steps of the state machines")
+    done = loop.machine_steps(MACHINE_STEPS)
+    rate = done.steps / done.seconds
+    minutes = MACHINE_STEPS_WANTED / rate / 60
+    return Row(
+        f"{MACHINE_STEPS_WANTED:,} steps of the state machines, two processes",
+        f"{rate:,.0f} steps/s",
+        f"{done.steps:,} steps run",
+        f"{minutes:.1f} min",
+        f"< {MACHINE_MINUTES} min",
+        minutes < MACHINE_MINUTES,
+    )
+
+
 def machine() -> str:
     """CPU, cores, Python: what the figures depend on."""
     model = next(
@@ -207,13 +268,17 @@ def run(events: int, folder: Path, only: Callable[[str], bool]) -> list[Row]:
     rows += latency_rows(db)
     if only("memory"):
         rows.append(memory_row(folder))
+    if only("loop"):
+        rows += loop_rows(folder)
+    if only("machines"):
+        rows.append(machine_row())
     return rows
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Speed and size as ratios of one run.")
     parser.add_argument("--events", type=int, default=100_000, help="pod events in the generated trace")
-    parser.add_argument("--skip", action="append", default=[], choices=["postgres", "memory"])
+    parser.add_argument("--skip", action="append", default=[], choices=["postgres", "memory", "loop", "machines"])
     parser.add_argument("--no-docs", action="store_true", help="print the table only")
     asked = parser.parse_args()
     start = time.perf_counter()

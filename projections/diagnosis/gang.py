@@ -9,6 +9,7 @@ node's refusal.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -96,6 +97,7 @@ class _Run:
         self.nodes = cluster.schedulable_nodes()
         self.looks: dict[object, _Look] = {}
         self.interdependent = any(task.pod is not None and is_interdependent(task.pod) for task in pending)
+        self.emptiest = sorted(map(self._emptiness, self.nodes)) if self.interdependent else []
 
     def run(self) -> Trial:
         trial, tasks = self.trial, self.trial.order
@@ -136,18 +138,25 @@ class _Run:
 
     def _place_looking_at_all(self, task: TaskView, pod: Pod) -> str | None:
         evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken, self.reserved)
-        table = evaluation.table()
-        self.checks += len(table)
-        fitting = [node for node in self.nodes if not refuses(table[node.name])]
-        if not fitting:
-            self.trial.failed[task.uid] = table
+        for place, (_, _, best) in enumerate(self.emptiest):
+            self.checks += 1
+            if not refuses(evaluation.on(best)):
+                break
+        else:
+            self.trial.failed[task.uid] = evaluation.table()
             return None
-        best = min(fitting, key=lambda node: (-self._left(node).get("cpu", 0.0), node.name))
+        del self.emptiest[place]
         self._take(task, best)
+        insort(self.emptiest, self._emptiness(best))
         self.extra.append(PlacedPod.of(pod, best.name))
         if evaluation.volumes is not None:
             self.reserved += evaluation.volumes.take(best)
         return best.name
+
+    def _emptiness(self, node: NodeView) -> tuple[float, str, NodeView]:
+        """What nodes are sorted by when all are looked at: the emptiest first, names decide between equals."""
+        taken = self.taken.get(node.name, {}).get("cpu", 0.0)
+        return taken - node.future_idle.get("cpu", 0.0), node.name, node
 
     def _left(self, node: NodeView) -> Amounts:
         return subtract(node.future_idle, self.taken.get(node.name, {}))

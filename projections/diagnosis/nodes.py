@@ -107,11 +107,20 @@ def fits_but_for_volumes(table: Mapping[str, Sequence[Reason]]) -> list[str]:
 def is_interdependent(pod: Pod) -> bool:
     """Whether placing one pod changes where the next of its kind may go, other than by what it takes: ports, affinity,
     spread or volumes."""
+    return looks_at_pods(pod) or uses_volumes(pod)
+
+
+def looks_at_pods(pod: Pod) -> bool:
+    """Whether it matters to the pod which pods are where: ports, affinity or spread."""
     return bool(
         host_ports(pod)
         or affinity_terms(pod.spec.affinity)
         or anti_affinity_terms(pod.spec.affinity)
         or hard_constraints(pod)
-        or any(one.persistent_volume_claim or one.ephemeral for one in pod.spec.volumes or ())
-        or attached_inline(pod)
     )
+
+
+def uses_volumes(pod: Pod) -> bool:
+    """Whether it has claims, or volumes of its own that a driver attaches."""
+    claims = any(one.persistent_volume_claim or one.ephemeral for one in pod.spec.volumes or ())
+    return claims or bool(attached_inline(pod))

@@ -67,11 +67,13 @@ class InterPodAffinity:
         self.pod = pod
         self.affinity = affinity_terms(pod.affinity)
         self.anti_affinity = anti_affinity_terms(pod.affinity)
-        labels = {node.name: node.labels for node in nodes}
         self.matching: dict[tuple[str, str], int] = {}
         self.repelling: list[dict[str, str]] = [{} for _ in self.anti_affinity]
         self.existing: dict[tuple[str, str], str] = {}
-        for other in placed:
+        own = bool(self.affinity or self.anti_affinity)
+        counted = [other for other in placed if own or (other.affinity is not None and other.affinity.pod_anti_affinity)]
+        labels = {node.name: node.labels for node in nodes} if counted else {}
+        for other in counted:
             if other.node in labels:
                 self._count(other, labels[other.node])
 

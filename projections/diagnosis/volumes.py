@@ -274,7 +274,7 @@ class AttachLimits:
         self,
         claims: PodClaims,
         cluster: ClusterView,
-        placed: Iterable[PlacedPod],
+        placed: Sequence[PlacedPod],
         own: Iterable[tuple[str, str, str]] = (),
     ) -> None:
         self.cluster = cluster
@@ -283,11 +283,8 @@ class AttachLimits:
             attachment = _attachment(state.key, state.claim, state.volume, _provisioner(cluster, state.claim))
             if attachment is not None:
                 self.wanted.append(attachment)
-        self.on_node: dict[str, list[PlacedPod]] = {}
-        if self.wanted:
-            for pod in placed:
-                if pod.claims or pod.attached:
-                    self.on_node.setdefault(pod.node, []).append(pod)
+        self.placed = placed
+        self._on_node: dict[str, list[PlacedPod]] | None = None
 
     def check(self, node: NodeView) -> list[Reason]:
         """The first driver whose limit would be passed."""
@@ -295,6 +292,8 @@ class AttachLimits:
             return []
         csi_node = self.cluster.csi_nodes.get(node.name)
         drivers = (csi_node.spec.drivers if csi_node is not None else None) or ()
+        if not drivers:
+            return []
         limits = {one.name: one.allocatable.count for one in drivers if one.allocatable is not None}
         migrated = intree.migrated_plugins(csi_node)
         wanted: dict[str, dict[str, None]] = {}
@@ -311,10 +310,19 @@ class AttachLimits:
                 return [Reason("volume-limits", texts.VOLUME_LIMIT, detail, final=False)]
         return []
 
+    def on_node(self) -> dict[str, list[PlacedPod]]:
+        """The pods with volumes by node; put together when the first limit is looked at, as many clusters have none."""
+        if self._on_node is None:
+            self._on_node = {}
+            for pod in self.placed:
+                if pod.claims or pod.attached:
+                    self._on_node.setdefault(pod.node, []).append(pod)
+        return self._on_node
+
     def _attached(self, node: str, driver: str, migrated: frozenset[str]) -> dict[str, None]:
         """Handles of the driver's volumes on the node."""
         attached: dict[str, None] = {}
-        for pod in self.on_node.get(node, ()):
+        for pod in self.on_node().get(node, ()):
             found = [Attachment(name, handle, plugin) for plugin, name, handle in pod.attached]
             for name in pod.claims:
                 key = f"{pod.namespace}/{name}"

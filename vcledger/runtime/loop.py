@@ -267,7 +267,9 @@ class Group:
                 if standing in (Standing.KNOWN, Standing.AGAIN):
                     version = None
                 late = standing is Standing.LATE
-            event = self._event(draft, version)._replace(late=late)
+            event = self._event(draft, version)
+            if late:
+                event = event._replace(late=True)
             self.events.append(event)
             recorded = Recorded(
                 loop.flow.position + 1,

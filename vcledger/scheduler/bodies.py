@@ -10,6 +10,7 @@ recorder. An object is sent back whole, with every field that the log has of it.
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -24,7 +25,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 
 def rfc3339(micros: int) -> str:
     """A time in whole seconds, as the API writes it."""
-    return (EPOCH + timedelta(seconds=micros // 1_000_000)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _second(micros // 1_000_000)
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    return (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _annotate(obj: dict[str, Any], name: str, value: str) -> None:

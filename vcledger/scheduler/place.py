@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from projections.cache.state import PodRef
+from projections.cache.state import NodeInfo, PodRef
 from projections.diagnosis.claims import class_name
-from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses
+from projections.diagnosis.nodes import Evaluation, looks_at_pods, refuses, uses_volumes
 from projections.diagnosis.reasons import VOLUME_BIND, Reason
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod, TaskView
 from projections.diagnosis.volumes import VolumeBinding, storage_asked
@@ -21,7 +21,7 @@ from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.fold_events import condition_is_news
 from vcledger.scheduler.requests import Patch
-from vcledger.scheduler.state import Flow
+from vcledger.scheduler.state import Flow, HeldView
 from vcledger.why_views import lone_task, reported_attachments, task_view
 from volcano.events.base import Subject, TaskRef
 from volcano.events.scheduling import FitErrors, TaskAllocated, TaskUnschedulable
@@ -45,11 +45,30 @@ class Plan(NamedTuple):
 
 
 def idle_view(flow: Flow, name: str) -> NodeView:
-    """A node by what is idle now."""
+    """A node by what is idle now; the same view as long as nothing of it has changed."""
     info = flow.cache.nodes[name]
     idle, allocatable = info.idle, info.allocatable
+    held = flow.views.get(name)
+    if (
+        held is not None
+        and held.node is info.node
+        and held.allocatable is allocatable
+        and (held.cpu, held.memory, held.pods) == (idle.milli_cpu, idle.memory, len(info.tasks))
+        and held.scalars == idle.scalars
+        and (held.view.position, held.view.phase_reason, held.view.schedulable)
+        == (info.position, info.reason, info.ready)
+    ):
+        return held.view
+    view = _idle_view(info)
+    scalars = dict(idle.scalars) if idle.scalars is not None else None
+    flow.views[name] = HeldView(view, info.node, allocatable, idle.milli_cpu, idle.memory, scalars, len(info.tasks))
+    return view
+
+
+def _idle_view(info: NodeInfo) -> NodeView:
+    idle, allocatable = info.idle, info.allocatable
     return NodeView(
-        name=name,
+        name=info.name,
         node=info.node,
         allocatable={"cpu": allocatable.milli_cpu, "memory": allocatable.memory, **(allocatable.scalars or {})},
         idle={"cpu": idle.milli_cpu, "memory": idle.memory, **(idle.scalars or {})},
@@ -77,10 +96,11 @@ def cluster_of(flow: Flow, pods: Iterable[Pod], nodes: Iterable[str] | None = No
 
 
 def placed_pods(flow: Flow, asking: list[Pod]) -> list[PlacedPod]:
-    """The pods on nodes, those on their way included, when one of ours looks at others; else only those whose own
-    anti-affinity concerns everybody."""
+    """The pods on nodes, those on their way included, when one of ours looks at others, or at what volumes they have
+    where nodes take only so many; else only those whose own anti-affinity concerns everybody."""
     placed, coming = flow.placed, flow.coming
-    if any(is_interdependent(pod) for pod in asking):
+    limited = bool(flow.cache.csi_nodes)
+    if any(looks_at_pods(pod) or (limited and uses_volumes(pod)) for pod in asking):
         return [*placed.values(), *(one for key, one in coming.items() if key not in placed)]
     found = (placed.get(key) or coming.get(key) for key in flow.guarded)
     return [one for one in found if one is not None]

@@ -6,6 +6,8 @@ Owns their shapes and their path. Must not know who carries them out. Called by 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from volcano.objects.kinds import BY_NAME
@@ -13,11 +15,18 @@ from volcano.objects.kinds import BY_NAME
 
 def path_of(kind: str, namespace: str, name: str = "", subresource: str = "") -> str:
     """The URL path of an object or collection: `/api/v1/namespaces/default/pods/p1/binding`."""
+    path = _collection(kind, namespace)
+    if name:
+        path = f"{path}/{name}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+@lru_cache(maxsize=4_096)
+def _collection(kind: str, namespace: str) -> str:
     found = BY_NAME[kind]
     group = f"/apis/{found.group}/{found.versions[0]}" if found.group else f"/api/{found.versions[0]}"
     where = f"/namespaces/{namespace}" if found.namespaced and namespace else ""
-    rest = "".join(f"/{part}" for part in (name, subresource) if part)
-    return f"{group}{where}/{found.resource}{rest}"
+    return f"{group}{where}/{found.resource}"
 
 
 class Request(msgspec.Struct, frozen=True, tag=True):

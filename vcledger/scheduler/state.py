@@ -16,13 +16,14 @@ import msgspec
 
 from projections.cache import Cache, CacheConfig, digest
 from projections.cache.models import EXACT
-from projections.diagnosis.views import PlacedPod
+from projections.diagnosis.views import NodeView, PlacedPod
 from vcledger.scheduler.assumed import AssumeCache
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import BASE_MICROSECONDS, WorkQueue
 from vcledger.scheduler.transitions import Phase
 from volcano.events.volume import Provision, StaticBinding, VolumeWait
-from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
+from volcano.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from volcano.objects.resource import Resource
 
 SECOND = 1_000_000
 
@@ -111,6 +112,18 @@ class Doubt(NamedTuple):
     key: str
 
 
+class HeldView(NamedTuple):
+    """A node's view, and what it was made from. Its sums are changed in place, so their amounts are kept."""
+
+    view: NodeView
+    node: Node | None
+    allocatable: Resource
+    cpu: float
+    memory: float
+    scalars: dict[str, float] | None
+    pods: int
+
+
 class Condition(NamedTuple):
     """A PodScheduled condition that we wrote. `version`: the pod's with it, '' while the answer is out or when the
     server would not have it."""
@@ -142,6 +155,7 @@ class Flow:
     conditions  the condition last written to a pod (by UID)
     coming      pods on their way, as they will stand on their nodes
     guarded     the pods whose own anti-affinity concerns everybody
+    views       what was last made of each node for the predicates, to be taken again; no part of the state either
     notices     what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
                 so none is ever left over at a crash, and they are no part of the state
     """
@@ -176,6 +190,7 @@ class Flow:
         self.podgroups: dict[str, str] = {}
         self.intents: dict[int, Intent] = {}
         self.notices: list[Noticed] = []
+        self.views: dict[str, HeldView] = {}
         self.recovery: Recovery | None = None
 
     @property
@@ -261,6 +276,7 @@ __all__ = [
     "FlowConfig",
     "FlowTask",
     "Handler",
+    "HeldView",
     "Intent",
     "Recovery",
 ]

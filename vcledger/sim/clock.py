@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 SECOND = 1_000_000
 MILLISECOND = 1_000
@@ -21,7 +22,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def rfc3339(now: int) -> str:
     """Microseconds since 1970 as the API server writes times: whole seconds, UTC."""
-    return (_EPOCH + timedelta(seconds=now // SECOND)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _written(now // SECOND)
+
+
+@lru_cache(maxsize=64)
+def _written(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micros(time: str) -> int:
