@@ -206,9 +206,10 @@ def status(standing: Standing) -> str:
     parts = [
         f"{standing.watching} of {standing.scopes} watched",
         f"{standing.stored:,} events, {standing.rate:.0f}/s, position {standing.position:,}",
-        render.size(standing.ledger_bytes),
         f"{standing.waiting:,} waiting",
     ]
+    if standing.ledger_bytes:
+        parts.insert(2, render.size(standing.ledger_bytes))
     if standing.problem:
         parts.append(f"the ledger refuses: {standing.problem}")
     parts += [f"{title}: {problem}" for title, problem in list(standing.problems.items())[:PROBLEMS_SHOWN]]
