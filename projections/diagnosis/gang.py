@@ -138,14 +138,12 @@ class _Run:
 
     def _place_looking_at_all(self, task: TaskView, pod: Pod) -> str | None:
         evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken, self.reserved)
-        for place, (_, _, best) in enumerate(self.emptiest):
-            self.checks += 1
-            if not refuses(evaluation.on(best)):
-                break
-        else:
+        place = next((at for at, (_, _, node) in enumerate(self.emptiest) if not refuses(evaluation.on(node))), None)
+        self.checks += len(self.emptiest) if place is None else place + 1
+        if place is None:
             self.trial.failed[task.uid] = evaluation.table()
             return None
-        del self.emptiest[place]
+        _, _, best = self.emptiest.pop(place)
         self._take(task, best)
         insort(self.emptiest, self._emptiness(best))
         self.extra.append(PlacedPod.of(pod, best.name))

@@ -71,7 +71,7 @@ class InterPodAffinity:
         self.repelling: list[dict[str, str]] = [{} for _ in self.anti_affinity]
         self.existing: dict[tuple[str, str], str] = {}
         own = bool(self.affinity or self.anti_affinity)
-        counted = [other for other in placed if own or (other.affinity is not None and other.affinity.pod_anti_affinity)]
+        counted = [other for other in placed if own or (other.affinity and other.affinity.pod_anti_affinity)]
         labels = {node.name: node.labels for node in nodes} if counted else {}
         for other in counted:
             if other.node in labels:
