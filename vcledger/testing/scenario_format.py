@@ -16,7 +16,8 @@ import msgspec
 from vcledger.errors import VcledgerError
 from vcledger.sim.faults import FAULTS
 from vcledger.testing.places import Located, NotJSON
-from volcano.objects.kinds import BY_NAME
+from volcano.objects.kinds import BY_NAME, BY_RESOURCE
+from volcano.objects.quantity import QuantityInvalid, parse
 
 EXPECTATIONS_SUFFIX = ".expect.json"
 
@@ -173,6 +174,27 @@ WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("pod", "deletion"): ("observed", "inferred"),
     ("outcome", "bind"): ("succeeded", "succeeded-answer-lost", "failed", "lost-to-another", "pod-gone"),
 }
+TRUTH, NUMBER, SECONDS, LIST, OBJECT, AMOUNTS, NAME = (
+    "true or false",
+    "a whole number",
+    "a number",
+    "a list of texts",
+    "an object",
+    "an object of quantities",
+    "a text or null",
+)
+VALUES: dict[str, str] = {
+    **dict.fromkeys(("exists", "schedulable", "assumed", "unique"), TRUTH),
+    **dict.fromkeys(("length", "calls", "max_calls", "count", "distinct", "min_member", "checkpoint_at_most"), NUMBER),
+    "each_ended_within_seconds": SECONDS,
+    **dict.fromkeys(("tasks", "keys", "events", "must_mention", "must_not_mention", "fits_on"), LIST),
+    **dict.fromkeys(("annotations_kept", "never", "nodes", "pods"), LIST),
+    **dict.fromkeys(("per_node", "counts"), OBJECT),
+    **dict.fromkeys(("idle", "used", "requests", "min_resources"), AMOUNTS),
+    **dict.fromkeys(("uid", "node", "phase", "volume", "selected_node", "podgroup_uid", "first_cause"), NAME),
+}
+"""What the value of a key is, where any other is a mistake."""
+
 QUEUES = ("bindFlow", "errTasks", "deletedJobs", "nodeQueue")
 STORE_FACTS = frozenset({"subscriber", "store", "log"})
 EXPECTATION_KEYS = ("id", "source", "input", "note", "checkpoints", "facts")
@@ -318,9 +340,16 @@ def _check_control(place: str, body: dict[str, Any]) -> None:
     _keys(place, body, ("op", *must), may)
     if operation == "fault":
         _check_fault(place, body)
+    if "resource" in body:
+        _check_resource(place, body["resource"])
     for key in ("seconds", "processes", "appends_each", "seed"):
         if key in must and (not isinstance(body[key], int | float) or isinstance(body[key], bool) or body[key] < 0):
             raise ScenarioInvalid(f"{place}: `{key}` is a number, not below 0")
+
+
+def _check_resource(place: str, resource: Any) -> None:
+    if resource not in BY_RESOURCE and resource not in [kind.resource for kind in BY_NAME.values()]:
+        raise ScenarioInvalid(f"{place}: no resource is named {resource!r}; there are {', '.join(BY_RESOURCE)}")
 
 
 def _check_db(place: str, body: dict[str, Any]) -> None:
@@ -425,11 +454,15 @@ def _fact(name: str, found: Located, path: tuple[str | int, ...], value: Any) ->
             raise ScenarioInvalid(
                 f"{line}: unknown key {key!r} of the fact `{about}`; known are {', '.join(FACTS[about]) or 'none'}"
             )
+        if key in VALUES and (key != about or key in ("nodes", "pods")) and not _is(VALUES[key], expected):
+            raise ScenarioInvalid(f"{line}: {key} is {VALUES[key]}, not {expected!r}")
         words = WORDS.get((about, key))
         if words is not None and expected not in words:
             raise ScenarioInvalid(f"{line}: {key} is one of {', '.join(words)}, not {expected!r}")
     if about == "queue" and value[about] not in QUEUES:
         raise ScenarioInvalid(f"{place}: there is no queue {value[about]!r}; there are {', '.join(QUEUES)}")
+    if about in ("gap", "resume"):
+        _check_resource(place, value[about])
     if about == "invariant":
         from vcledger.testing.invariants import INVARIANTS
 
@@ -442,13 +475,35 @@ def _fact(name: str, found: Located, path: tuple[str | int, ...], value: Any) ->
     return Fact(about, value[about], keys, found.line((*path, about)))
 
 
+def _is(what: str, value: Any) -> bool:
+    """Whether a value is what VALUES says."""
+    if what == TRUTH:
+        return isinstance(value, bool)
+    if what in (NUMBER, SECONDS):
+        return isinstance(value, int if what == NUMBER else int | float) and not isinstance(value, bool)
+    if what == LIST:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if what == NAME:
+        return value is None or isinstance(value, str)
+    return isinstance(value, dict) and (what == OBJECT or all(map(_is_quantity, value.values())))
+
+
+def _is_quantity(value: Any) -> bool:
+    try:
+        parse(value)
+    except (QuantityInvalid, TypeError, AttributeError):
+        return False
+    return not isinstance(value, bool)
+
+
 # --- order --------------------------------------------------------------------------------------------------------
 
 
 def _check_order(script: Script) -> None:
-    """What cannot be in this order: actions on pods that nothing has shown, storage steps between others, a transaction
-    that ends before it began, a checkpoint after a line that is not there."""
-    name, seen = script.path.name, set[str]()
+    """What cannot be in this order: actions on pods that nothing has shown, pods handed over that nothing has assumed,
+    storage steps between others, a transaction that ends before it began, a checkpoint after a line that is not
+    there."""
+    name, seen, assumed = script.path.name, set[str](), set[str]()
     lines = {step.line for step in script.steps}
     for one in script.checkpoints:
         if one.after_line not in lines:
@@ -476,6 +531,11 @@ def _check_order(script: Script) -> None:
             unknown = next((pod for pod in wanted if pod not in seen), None)
             if unknown is not None:
                 raise ScenarioInvalid(f"{place}: no line before has shown a pod {unknown}")
+            if step.object["action"] == "assume":
+                assumed.update(wanted)
+            early = next((pod for pod in wanted if pod not in assumed), None)
+            if early is not None and step.object["action"] in ("bind", "flush"):
+                raise ScenarioInvalid(f"{place}: {early} is handed over, and no line before has assumed it")
     _check_transactions(script)
 
 

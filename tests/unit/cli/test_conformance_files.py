@@ -161,6 +161,22 @@ BAD_SCENARIOS: dict[str, tuple[str, str | None, str]] = {
         HELD,
         "line 3: a watch line of pods, which have to be listed first",
     ),
+    "a pod handed over that nobody has assumed": (
+        f"{POD}\n{line('ACTION', action='bind', pod='default/p1', node='n1')}",
+        HELD,
+        "line 2: default/p1 is handed over, and no line before has assumed it",
+    ),
+    "a resource that is none": (
+        line("CONTROL", op="watch-closed", resource="dogs"),
+        HELD,
+        "line 1: no resource is named 'd",
+    ),
+    "a fact of a resource that is none": (NODE, fact(gap="dogs"), "line 1: no resource is named 'dogs'"),
+    "a count that is none": (NODE, fact(queue="errTasks", length="two"), "length is a whole number, not 'two'"),
+    "a truth that is none": (NODE, fact(pod="a/b", exists="yes"), "exists is true or false, not 'yes'"),
+    "a list that is none": (NODE, fact(why="a/b", must_mention="cpu"), "must_mention is a list of texts, not 'cpu'"),
+    "an amount that is none": (NODE, fact(node="n1", idle={"cpu": "four"}), "idle is an object of quantities, not"),
+    "names that are none": (NODE, '{"facts": [{"nodes": "n1"}]}', "line 1: nodes is a list of texts, not 'n1'"),
     "an ERROR of nobody": (line("ERROR", kind="Status", code=410), HELD, "line 1: an ERROR line before any object"),
 }
 
