@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from eventstore import open_store
+from eventstore.chain import numbers
 from eventstore.testing.build import SECOND, START, observation
 
 
@@ -23,3 +25,21 @@ def test_a_moment_at_which_several_batches_end_is_after_all_of_them(tmp_path: Pa
         assert store.position_at(START, "one") == 3
         assert store.position_at(START - 1, "one") == 0
         assert store.position_at(START + SECOND, "one") == 4
+
+
+def test_a_hole_in_a_streams_versions_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with open_store(str(path), create=True) as store:
+        store.append([observation(revision=revision) for revision in (1, 2, 3)])
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE events SET version = 4 WHERE position = 3")
+        connection.execute("UPDATE stream_heads SET version = 4")
+    connection.close()
+    with open_store(str(path)) as store:
+        found = {(finding.rule, finding.position) for finding in store.verify().findings}
+    assert ("version", 3) in found
+
+
+def test_which_event_has_a_number_is_part_of_the_form() -> None:
+    assert numbers([None, 1]) != numbers([1, None])
+    assert numbers([None, 1, None]) != numbers([None, None, 1])
