@@ -15,8 +15,9 @@ import pytest
 from hypothesis import Phase, settings
 
 VARIABLE = "MUTANTS_REPORT"
-UNIT_SECONDS, OTHER_SECONDS = 15, 90
-"""Processor time that one test may take."""
+LONG = ("tests/stateful/", "tests/simulation/")
+LONG_SECONDS, SECONDS = 90, 15
+"""Processor time that one test may take, of those in LONG and of the others."""
 
 if VARIABLE in os.environ:
     settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate), deadline=None)
@@ -32,7 +33,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
     """For a run that is ended by its time limit: what was running then."""
     Path(os.environ[VARIABLE] + ".running").write_text(nodeid, encoding="utf-8")
     # Its signal, which nobody handles, ends the process.
-    signal.setitimer(signal.ITIMER_PROF, UNIT_SECONDS if nodeid.startswith("tests/unit/") else OTHER_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, LONG_SECONDS if nodeid.startswith(LONG) else SECONDS)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
