@@ -32,6 +32,12 @@ EVENT_COLUMNS = (
 )
 """Order of an event row's values, wherever rows cross the protocol."""
 
+STREAM_COLUMNS = (
+    "s.id, s.cluster_id, s.kind_id, s.namespace, s.name, s.uid, h.version, h.position, h.resource_version, "
+    "h.resource_version_max, h.gone, h.pruned_version"
+)
+"""What a writer reads of a stream (s) and its head (h)."""
+
 EventRow = tuple[int, int, int, int | None, int | None, int | None, int | None, int, int, int, bool, int | None, bytes]
 StreamRow = tuple[int, int, int, int, str, str, str]
 """id, key, cluster_id, kind_id, namespace, name, uid"""
@@ -71,6 +77,10 @@ class Backend(Protocol):
 
     def find_observations(self, connection: Connection, wanted: Sequence[Observation]) -> dict[Observation, int]:
         """The positions of those observations that the log has."""
+        ...
+
+    def find_streams(self, connection: Connection, keys: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Streams that have these keys, with their heads: the columns of STREAM_COLUMNS, as plain tuples."""
         ...
 
     def select_events(

@@ -19,7 +19,7 @@ from psycopg import errors, sql
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 
-from eventstore.backend import EVENT_COLUMNS, EventRow, HeadRow, Observation, StreamRow, Wait
+from eventstore.backend import EVENT_COLUMNS, STREAM_COLUMNS, EventRow, HeadRow, Observation, StreamRow, Wait
 from eventstore.types import (
     EventStoreError,
     InvalidEvent,
@@ -61,6 +61,10 @@ INSERT INTO streams (id, key, cluster_id, kind_id, namespace, name, uid)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[])
 """
 _SELECT_STREAMS = "SELECT id, cluster_id, kind_id, namespace, name, uid FROM streams WHERE id BETWEEN %s AND %s"
+_FIND_STREAMS = (
+    f"SELECT {STREAM_COLUMNS} FROM streams s JOIN stream_heads h ON h.stream_id = s.id "  # noqa: S608
+    "WHERE s.key = ANY(%s::bigint[])"
+)
 _FIND = """
 SELECT w.s, w.r, w.g, e.position FROM unnest(%s::bigint[], %s::bigint[], %s::boolean[]) AS w(s, r, g)
 JOIN events e ON e.stream_id = w.s AND e.resource_version = w.r AND e.gone = w.g
@@ -141,6 +145,10 @@ class PostgresBackend:
     def find_observations(self, connection: Connection, wanted: Sequence[Observation]) -> dict[Observation, int]:
         rows = connection.exec_driver_sql(_FIND, _columns(wanted))
         return {(stream_id, revision, gone): position for stream_id, revision, gone, position in rows}
+
+    def find_streams(self, connection: Connection, keys: Sequence[int]) -> list[tuple[Any, ...]]:
+        with raw(connection).cursor(binary=True) as cursor:
+            return cursor.execute(_FIND_STREAMS.encode(), (list(keys),)).fetchall()
 
     def select_events(
         self, connection: Connection, after: int, to: int, columns: Sequence[str]

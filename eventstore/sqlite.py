@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from eventstore.backend import EVENT_COLUMNS, EventRow, HeadRow, Observation, StreamRow, Wait, chunks
+from eventstore.backend import EVENT_COLUMNS, STREAM_COLUMNS, EventRow, HeadRow, Observation, StreamRow, Wait, chunks
 from eventstore.types import (
     EventStoreError,
     LedgerBusy,
@@ -37,6 +37,7 @@ from eventstore.types import (
 _INSERT_EVENTS = f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) VALUES "  # noqa: S608
 _INSERT_STREAMS = "INSERT INTO streams (id, key, cluster_id, kind_id, namespace, name, uid) VALUES "
 _SELECT_STREAMS = "SELECT id, cluster_id, kind_id, namespace, name, uid FROM streams WHERE id BETWEEN ? AND ?"
+_FIND_STREAMS = f"SELECT {STREAM_COLUMNS} FROM streams s JOIN stream_heads h ON h.stream_id = s.id WHERE s.key IN"  # noqa: S608
 _PUT_HEADS = (
     "INSERT OR REPLACE INTO stream_heads (stream_id, version, position, resource_version, resource_version_max, gone, "
     "pruned_version) VALUES "
@@ -121,6 +122,15 @@ class SQLiteBackend:
             )
             found.update({(s, r, bool(g)): position for s, r, g, position in rows})
         return found
+
+    def find_streams(self, connection: Connection, keys: Sequence[int]) -> list[tuple[Any, ...]]:
+        raw = connection.connection.driver_connection
+        assert raw is not None
+        rows: list[tuple[Any, ...]] = []
+        for some in chunks(keys, 5_000):
+            marks = ", ".join("?" * len(some))
+            rows += raw.execute(f"{_FIND_STREAMS} ({marks})", some).fetchall()
+        return rows
 
     def select_events(
         self, connection: Connection, after: int, to: int, columns: Sequence[str]

@@ -8,9 +8,8 @@ Owns the caches of numbers and of stream heads inside a writer. Must not know pa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from eventstore import schema
 from eventstore.backend import Backend, HeadRow, StreamRow, chunks
@@ -127,25 +126,20 @@ class Words:
             kept = dict.fromkeys(wanted)
             self.heads = {stream: head for stream, head in self.heads.items() if stream in kept}
         self._digests = {stream: stream_digest(stream) for stream in missing}
-        for some in chunks(missing, 5_000):
-            self._fetch(connection, some, self._digests)
+        self._fetch(connection, self._digests)
         return [stream for stream in missing if stream not in self.heads]
 
-    def _fetch(self, connection: Connection, some: Sequence[StreamId], digests: dict[StreamId, bytes]) -> None:
-        s, h = schema.streams.c, schema.stream_heads.c
+    def _fetch(self, connection: Connection, digests: dict[StreamId, bytes]) -> None:
         names = {cluster.id: cluster for cluster in self.clusters.values()}
         kinds = {id_: name for name, id_ in self._kinds.items()}
-        statement = (
-            select(s.id, s.cluster_id, s.kind_id, s.namespace, s.name, s.uid, h.version, h.position,
-                   h.resource_version, h.resource_version_max, h.gone, h.pruned_version)
-            .join(schema.stream_heads, h.stream_id == s.id)
-            .where(s.key.in_([stream_key(digests[stream]) for stream in some]))
-        )  # fmt: skip
-        for row in connection.execute(statement):
-            cluster = names[row.cluster_id]
-            stream = StreamId(cluster.name, kinds[row.kind_id], row.namespace, row.name, row.uid)
+        keys = [stream_key(one) for one in digests.values()]
+        for id_, cluster_id, kind_id, namespace, name, uid, *last in self._backend.find_streams(connection, keys):
+            cluster = names[cluster_id]
+            stream = StreamId(cluster.name, kinds[kind_id], namespace, name, uid)
             if stream in digests:
-                self.heads[stream] = _head(row, cluster, stream, digests[stream])
+                head = self.heads[stream] = Head(id_, cluster, stream, digests[stream])
+                head.version, head.position, head.resource_version, highest, gone, head.pruned_version = last
+                head.highest, head.gone = -1 if highest is None else highest, bool(gone)
 
     def create(self, connection: Connection, streams: Sequence[StreamId]) -> None:
         """Gives new streams, which `find` has just missed, their numbers, and inserts them. Their heads are written
@@ -230,12 +224,3 @@ class Words:
         )
         for one in moved:
             one.position = None
-
-
-def _head(row: Row[*tuple[Any, ...]], cluster: Cluster, stream: StreamId, found: bytes) -> Head:
-    head = Head(row.id, cluster, stream, found)
-    head.version, head.position, head.pruned_version = row.version, row.position, row.pruned_version
-    head.resource_version = row.resource_version
-    head.highest = -1 if row.resource_version_max is None else row.resource_version_max
-    head.gone = bool(row.gone)
-    return head

@@ -43,6 +43,10 @@ TELL_SECONDS = 0.2
 CLOSE_SECONDS = 5.0
 """How long the second process has to leave by itself."""
 
+NICE = 5
+"""How far the second process stands back: what is read and appended beside it keeps both cores, and it takes what they
+leave, a good quarter of one at least."""
+
 _FINISH = b"finish\n"
 
 
@@ -272,6 +276,7 @@ def serve() -> None:
     until told to finish or left alone. Its last word is what went wrong, '' when nothing did."""
     asked, words = FileIO(0, closefd=False), sys.stdout  # unbuffered: a thread that reads on at the end holds no lock
     db, cluster, projection, policy = pickle.load(asked)
+    os.nice(NICE)
     orders = _Orders(asked)
 
     def tell(progress: Progress) -> None:
