@@ -2,81 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-import yaml
 from typer.main import get_group
 
 from cli.main import app
 from projections.cache import CACHE_KINDS
-from tests.kube.control_plane import ROOT, ControlPlane
+from tests.kube.control_plane import ControlPlane
+from tests.kube.manifests import PARTS, applied, installed, objects
 from vcledger.scheduler.requests import Bind, CallHandler, Create, Delete, Get, Patch, Request, Update
 from vcledger.sim.port import FaultyPort
 from vcledger.sim.simulate import simulate
 from volcano.objects.kinds import BY_NAME, KINDS
 
-DEPLOY = ROOT / "deploy"
-PARTS = ("recorder", "scheduler")
 READS = ("get", "list", "watch")
-PLURALS = {"Deployment": "deployments", "Namespace": "namespaces", "ServiceAccount": "serviceaccounts"} | {
-    "ClusterRole": "clusterroles",
-    "ClusterRoleBinding": "clusterrolebindings",
-    "CustomResourceDefinition": "customresourcedefinitions",
-    "Role": "roles",
-    "RoleBinding": "rolebindings",
-    "Service": "services",
-    "PersistentVolumeClaim": "persistentvolumeclaims",
-}
-CLUSTER_WIDE = ("Namespace", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition")
-
 Use = tuple[str, str, str, str]
 """Verb, API group, resource, subresource."""
 
 
-def objects(part: str) -> list[Any]:
-    """What a kustomization comes to: the objects in its files, in its namespace."""
-    folder = DEPLOY / part
-    root = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    assert set(root) <= {"apiVersion", "kind", "namespace", "resources"}, "this test knows no more of kustomize"
-    found = []
-    for name in root["resources"]:
-        for item in yaml.safe_load_all((folder / name).read_text()):
-            if root.get("namespace") and item["kind"] not in CLUSTER_WIDE:
-                item["metadata"]["namespace"] = root["namespace"]
-            found.append(item)
-    return found
-
-
-def path_of(item: Any) -> str:
-    version = item["apiVersion"]
-    prefix = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    namespace = item["metadata"].get("namespace")
-    where = f"/namespaces/{namespace}" if namespace else ""
-    return f"{prefix}{where}/{PLURALS[item['kind']]}/{item['metadata']['name']}"
-
-
-def applied(plane: ControlPlane, item: Any, *, dry: bool) -> Any:
-    """Server-side apply; a field that the API does not know is an error."""
-    query = "?fieldManager=tests&force=true&fieldValidation=Strict" + ("&dryRun=All" if dry else "")
-    answer = plane.port.raw("PATCH", path_of(item) + query, json.dumps(item).encode(), "application/apply-patch+yaml")
-    assert answer.code in (200, 201), f"{path_of(item)}: {answer.body.decode()}"
-    return json.loads(answer.body)
-
-
 @pytest.fixture(scope="module")
 def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    """With the namespace and the roles of the manifests."""
-    made = [item for part in PARTS for item in objects(part) if item["kind"] != "Deployment"]
-    for item in made:
-        applied(control_plane, item, dry=False)
-    yield control_plane
-    for item in reversed(made):
-        if item["kind"] != "Namespace":  # nobody here would finish its deletion
-            control_plane.port.raw("DELETE", path_of(item))
+    """With the namespace, the accounts and the roles of the manifests."""
+    with installed(control_plane):
+        yield control_plane
 
 
 @pytest.mark.parametrize("part", [*PARTS, "crds"])
