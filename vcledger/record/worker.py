@@ -31,6 +31,10 @@ IDLE_SECONDS = 150.0
 WATCH_SECONDS = (290, 580)
 """How long a watch is asked for at least and at most, so that not all end at once."""
 
+QUIET_SHARE = (0.6, 0.9)
+"""Of the silence allowed, what a watch is asked for that may get no bookmarks (those of Events never do): the server
+then ends it before it could be taken for hung."""
+
 PACE_SECONDS = 0.25
 """At least between two openings of a watch, whatever the server does."""
 
@@ -81,6 +85,7 @@ class Worker(Generic[T]):
         self._stream: WatchStream | None = None
         self._opened = 0.0
         self._heard = 0.0
+        self._bookmarked = False
 
     def run(self) -> None:
         """The thread's life."""
@@ -132,7 +137,7 @@ class Worker(Generic[T]):
             resource_version=ask.resource_version,
             namespace=scope.namespace,
             selector=scope.selector,
-            timeout_seconds=self.chance.randint(*WATCH_SECONDS),
+            timeout_seconds=self._watch_seconds(),
         )
         if isinstance(opened, Answer):
             self._count("watch", opened.code)
@@ -140,6 +145,13 @@ class Worker(Generic[T]):
         self._count("watch", 200)
         self._stream = opened
         return Answered(200)
+
+    def _watch_seconds(self) -> int:
+        """How long the next watch is asked for: long where bookmarks say that it lives."""
+        if self._bookmarked:
+            return self.chance.randint(*WATCH_SECONDS)
+        least, most = (max(1, int(self.idle_seconds * share)) for share in QUIET_SHARE)
+        return self.chance.randint(least, most)
 
     def _count(self, verb: str, code: int | None) -> None:
         self.meters.add("requests", self.feed.scope.resource, verb, str(code or "none"))
@@ -153,6 +165,7 @@ class Worker(Generic[T]):
             lines = stream.wait(WAIT_SECONDS) if isinstance(stream, LiveStream) else self._polled(stream)
             if lines:
                 self._heard = time.monotonic()
+                self._bookmarked = self._bookmarked or any(line.type == "BOOKMARK" for line in lines)
                 pairs = [(line.type, line.object) for line in lines]
                 return self.feed.lines(pairs, self.clock(), self.chance.random())
             if stream.closed:
@@ -162,7 +175,7 @@ class Worker(Generic[T]):
             silent = time.monotonic() - self._heard
             if silent >= self.idle_seconds:
                 self.close()
-                self._stream = None
+                self._stream, self._bookmarked = None, False
                 return self._take(Answered(None, f"nothing was heard for {self.idle_seconds:g} s".encode()))
         return None
 

@@ -170,7 +170,7 @@ class Line(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """The watch ended: the server closed it, or the connection was lost."""
+    """The server ended the watch, as it does after a while. A connection that was lost is `Answered` without a code."""
 
 
 Input: TypeAlias = Start | Resume | AskRelist | Stop | Due | Answered | Line | Closed
@@ -273,7 +273,7 @@ def failure(code: int | None, body: bytes) -> Failure:
     try:
         status = _status.decode(body) if body else _Status()
     except (msgspec.DecodeError, UnicodeDecodeError):
-        status = _Status(message=body[:200].decode("utf-8", "replace"))
+        status = _Status(message=body[:200].decode("utf-8", "replace").strip())
     number = code if code is not None and code != 200 else (status.code or 0)
     message = status.message or status.reason or ("no answer came" if not number else "")
     return Failure(number, message, number == GONE or status.reason in EXPIRED_REASONS)
@@ -432,6 +432,8 @@ class ListWatch:
             self._broke("the recorder was started again")
         if isinstance(heard, AskRelist):
             self._broke(heard.reason)
+        if said is Said.CLOSED:
+            self._last = LastSeen(now, self.version)  # it was open until now, so all that happened was sent
         if said is Said.EMPTY:
             self._empty += 1
             return [self._failed_with(200, said.value)]

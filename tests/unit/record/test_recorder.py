@@ -169,6 +169,19 @@ def test_a_silent_connection_is_given_up_and_what_it_held_back_is_there(server: 
     assert failures[0]["message"] == "nothing was heard for 0.4 s"
 
 
+def test_a_watch_without_bookmarks_is_asked_for_no_longer_than_silence_is_allowed(server: Server, db: Path) -> None:
+    """The watch of Events gets none, however long it is open."""
+    server.node("n1")
+    with Running(db, server, idle_seconds=100.0) as run:
+        run.watching()
+        server.bookmark()
+        eventually(lambda: "Bookmark" in types(db), "a bookmark")
+        server.streams[-1].break_off("reset")
+        eventually(lambda: len(server.streams) == 2, "a second watch")
+    first, second = [asked["timeout_seconds"] for verb, _, asked in server.asked if verb == "watch"]
+    assert 60 <= first <= 90 and 290 <= second <= 580
+
+
 def test_a_broken_and_a_closed_stream_go_on_where_they_were(server: Server, db: Path) -> None:
     server.node("n1")
     with Running(db, server) as run:
@@ -226,7 +239,7 @@ def test_a_kind_that_is_not_installed_starts_when_it_is(server: Server, db: Path
         run.watching()
         assert not run.recorder.standing().problems
     failures = [fields for type_, fields in about(db, "Queue") if type_ == "WatchFailed"]
-    assert (failures[0]["code"], failures[0]["message"]) == (404, "404 page not found\n")
+    assert (failures[0]["code"], failures[0]["message"]) == (404, "404 page not found")
 
 
 def test_namespaces_and_labels_are_asked_for_and_resumed_each_for_itself(server: Server, db: Path) -> None:
