@@ -58,8 +58,9 @@ class Rule:
         self._owed: dict[Hashable, tuple[int, Break]] = {}
         self._recovering = False
 
-    def begin(self, cache: Cache, position: int) -> None:
-        """The state that a pruned record begins with, and the position of its cut; not called for a whole record."""
+    def begin(self, cache: Cache, position: int, *, whole: bool) -> None:
+        """The state that a pruned record begins with, and the position of its cut; not called for a whole record.
+        `whole`: it is the scheduler's own, with what it had on its way; else only what had been observed."""
 
     def before(self, recorded: Recorded, cache: Cache) -> None:
         """An event that is about to be folded."""
@@ -114,7 +115,7 @@ class NodeBooks(Rule):
 
     absent = "no node was seen"
 
-    def begin(self, cache: Cache, position: int) -> None:
+    def begin(self, cache: Cache, position: int, *, whole: bool) -> None:
         self._look(cache, list(cache.nodes), position)
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
@@ -170,7 +171,7 @@ class Assumptions(Rule):
         self._pruned = False
         self._since: dict[str, None] = {}
 
-    def begin(self, cache: Cache, position: int) -> None:
+    def begin(self, cache: Cache, position: int, *, whole: bool) -> None:
         self._pruned = True
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
@@ -241,7 +242,7 @@ class OneClaim(Rule):
         self._volumes: dict[str, dict[str, None]] = {}
         self._assumed: dict[str, tuple[str, str]] = {}
 
-    def begin(self, cache: Cache, position: int) -> None:
+    def begin(self, cache: Cache, position: int, *, whole: bool) -> None:
         for claim in cache.claims.values():
             if claim.status.phase == "Bound" and claim.spec.volume_name:
                 self._volume_of[claim.metadata.uid] = claim.spec.volume_name
@@ -323,7 +324,7 @@ class BoundOnce(Rule):
         self._ours: dict[str, int] = {}
         self._nodes: dict[str, bool] = {}
 
-    def begin(self, cache: Cache, position: int) -> None:
+    def begin(self, cache: Cache, position: int, *, whole: bool) -> None:
         self._node_of = {ref.uid: ref.node_name for ref in cache.pods.values() if ref.node_name}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
@@ -464,7 +465,7 @@ class AgreesWithLists(Rule):
         self._denied: dict[str, None] = {}
         self._reached: dict[str, int] = {}
 
-    def begin(self, cache: Cache, position: int) -> None:
+    def begin(self, cache: Cache, position: int, *, whole: bool) -> None:
         self._live["Pod"] = {key: ref.uid for key, ref in cache.pods.items()}
         for kind in ("PodGroup", *stores.ATTRIBUTES):
             self._live[kind] = {key: _uid(stores.held(cache, kind, key)) for key in stores.keys(cache, kind)}
@@ -521,7 +522,7 @@ class JobsGoLast(Rule):
         self._members: dict[str, dict[str, None]] = {}
         self._job_of: dict[str, str] = {}
 
-    def begin(self, cache: Cache, position: int) -> None:
+    def begin(self, cache: Cache, position: int, *, whole: bool) -> None:
         for key, job in cache.jobs.items():
             if job.pod_group is not None:
                 self._groups[key] = job.pod_group.metadata.uid
@@ -574,10 +575,11 @@ class WholeGangs(Rule):
         self._placed: dict[str, tuple[int, int, int]] = {}
         self._blind = False
 
-    def begin(self, cache: Cache, position: int) -> None:
-        """What the scheduler had placed before the cut, and no watch had shown yet, is not in the state there."""
-        self._blind = True
-        self.absent = "the record was pruned: what the scheduler had placed before is not known"
+    def begin(self, cache: Cache, position: int, *, whole: bool) -> None:
+        """What the scheduler had placed before the cut, and no watch had shown yet, is only in its own state there."""
+        if not whole:
+            self._blind = True
+            self.absent = "the record was pruned: what the scheduler had placed before is not known"
 
     def before(self, recorded: Recorded, cache: Cache) -> None:
         for job, (position, time, ready) in list(self._placed.items()):

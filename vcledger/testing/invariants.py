@@ -13,6 +13,7 @@ doubt and none of the others is broken from the first one on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from eventstore import EventStore
@@ -20,9 +21,10 @@ from eventstore.types import EventStoreError
 from projections.cache import CacheConfig, CacheProjection
 from projections.cache.state import Cache, Touched
 from vcledger import codec
-from vcledger.errors import UndecodableEvent
+from vcledger.errors import HistoryPruned, UndecodableEvent
 from vcledger.ledger import DEFAULT_CONFIG, Ledger, cache_projection
 from vcledger.scheduler.fold import evolve
+from vcledger.scheduler.snapshot import FlowProjection
 from vcledger.scheduler.state import Flow, FlowConfig
 from vcledger.scheduler.transitions import IllegalTransition
 from vcledger.testing.invariant_rules import (
@@ -102,21 +104,26 @@ class Verdict(NamedTuple):
 
 class Watcher:
     """Folds events and shows each to the rules. Feed it with `see`, in the order of the log; `verdicts` may be asked
-    for at any time. `flow`: fold what our own scheduler did as well, not only what was observed. `cache`: the state at
-    position `after` to begin with, without a flow (None: before everything)."""
+    for at any time. `flow`: fold what our own scheduler did as well, not only what was observed. `begin`: the state at
+    position `after` to begin with (None: before everything); a Flow means `flow`."""
 
     def __init__(
-        self, config: CacheConfig = DEFAULT_CONFIG, *, flow: bool = False, cache: Cache | None = None, after: int = 0
+        self,
+        config: CacheConfig = DEFAULT_CONFIG,
+        *,
+        flow: bool = False,
+        begin: Cache | Flow | None = None,
+        after: int = 0,
     ) -> None:
         self.projection: CacheProjection = cache_projection(MODEL, config)
-        self.flow = Flow(FlowConfig(cache=config)) if flow else None
-        self._cache = cache if cache is not None else self.projection.initial()
+        self.flow = begin if isinstance(begin, Flow) else Flow(FlowConfig(cache=config)) if flow else None
+        self._cache = begin if isinstance(begin, Cache) else self.projection.initial()
         self.rules = {number: make() for number, make in RULES.items()}
         self.impossible: Break | None = None
         self.events = 0
-        if cache is not None:
+        if begin is not None:
             for rule in self.rules.values():
-                rule.begin(cache, after)
+                rule.begin(self.cache, after, whole=self.flow is not None)
 
     @property
     def cache(self) -> Cache:
@@ -187,7 +194,7 @@ def limits(ledger: Ledger, cluster: str) -> list[str]:
     if start <= 0:
         return []
     said = f"the record was pruned up to position {start}: checked from the state there on"
-    if _has_flow(ledger, cluster):
+    if isinstance(_beginning(ledger, cluster, start, DEFAULT_CONFIG), Cache) and _has_flow(ledger, cluster):
         said += "; of what the scheduler itself had on its way there nothing is known, so it is not judged"
     return [said]
 
@@ -226,13 +233,16 @@ def _watched(
 ) -> tuple[Watcher, Break | None, str]:
     """The watcher after all events, how a state dumped halfway was wrong, and, of a damaged log, why it cannot be read
     to its end."""
-    flow = not start and _has_flow(ledger, cluster)
-    begin = ledger.folder.at(cache_projection(MODEL, config), cluster, start) if start else None
-    watcher = Watcher(config, flow=flow, cache=begin, after=start)
+    watcher = Watcher(
+        config,
+        flow=not start and _has_flow(ledger, cluster),
+        begin=_beginning(ledger, cluster, start, config) if start else None,
+        after=start,
+    )
     half = None
     try:
-        if flow:
-            for stored in ledger.store.read(to=end, cluster=cluster, late=False):
+        if watcher.flow is not None:
+            for stored in ledger.store.read(after=start, to=end, cluster=cluster, late=False):
                 watcher.see(codec.recorded(stored), stored.payload)
         else:
             half = _watch_cache(watcher, ledger, cluster, start, end)
@@ -245,6 +255,15 @@ def _watched(
 
 OWN_FAMILIES = ("scheduling", "volume", "resync", "node-sync", "cleanup", "recovery")
 """Families of which only a scheduler that keeps its own log writes events."""
+
+
+def _beginning(ledger: Ledger, cluster: str, start: int, config: CacheConfig) -> Cache | Flow:
+    """The state at the cut of a pruned ledger: the scheduler's own, where it had left one, else the cache."""
+    flow = FlowProjection(FlowConfig(cache=config))
+    if ledger.folder.chain(flow, cluster, start):
+        with suppress(HistoryPruned):
+            return ledger.folder.at(flow, cluster, start)
+    return ledger.folder.at(cache_projection(MODEL, config), cluster, start)
 
 
 def _has_flow(ledger: Ledger, cluster: str) -> bool:

@@ -26,6 +26,8 @@ from tests.unit.testing.test_invariants import (
     pod,
 )
 from vcledger.ledger import Ledger, cache_projection
+from vcledger.sim import plan as plans
+from vcledger.testing.cluster import SimCluster
 from vcledger.testing.invariants import INVARIANTS, Verdict, check_ledger, limits
 from volcano.events import binding, cleanup, scheduling
 from volcano.objects.resource import new_resource
@@ -193,6 +195,25 @@ def test_what_the_state_at_the_cut_shows_is_found(name: str, ledger: Ledger) -> 
     ledger.prune(cut)
     verdict = of(ledger, number)
     assert (verdict.outcome, verdict.position) == ("broken", position), verdict
+
+
+def test_a_schedulers_pruned_ledger_is_checked_from_its_own_state(ledger: Ledger) -> None:
+    """A gang that is placed on both sides of the cut, and volumes that are assumed there, are judged like any other."""
+    cluster = SimCluster(ledger)
+    for doing in plans.draw(5, 30, (), tight=False).doings:
+        if doing.do in ("create", "run") and doing.object is not None and doing.kind != "Queue":
+            cluster.create(doing.kind, doing.object)
+    cluster.run(seconds=1.5)
+    middle = ledger.store.head()
+    loop = cluster.simulation.loop
+    assert loop is not None and loop.save()
+    cluster.rest()
+    ledger.prune(middle)
+    assert ledger.store.first() > middle // 2
+    assert "nothing is known" not in limits(ledger, cluster.name)[0]
+    verdicts = check_ledger(ledger)
+    assert [one for one in verdicts if one.broken] == []
+    assert verdicts[7].outcome == "held"
 
 
 @pytest.mark.parametrize(
