@@ -10,8 +10,9 @@ import pytest
 
 from eventstore import open_store
 from eventstore.types import INFERRED, LedgerUnwritable
-from tests.unit.record.runs import NODES, Running, about, events, fast, live, same, types
+from tests.unit.record.runs import CLUSTER, NODES, Running, about, events, fast, live, same, types
 from tests.unit.record.simulated import Server, eventually, failed, throttled
+from vcledger.ledger import Ledger
 from vcledger.record.scope import Scope
 from vcledger.record.upkeep import AlreadyRecorded
 from vcledger.runtime.port import Answer
@@ -69,6 +70,24 @@ def test_resumable_a_later_run_goes_on_from_the_version_of_the_last_and_lists_no
     assert [(verb, asked.get("resource_version")) for verb, _, asked in server.asked] == [("watch", bookmark)]
     assert types(db) == ["ListStarted", "ListCompleted", "WatchStarted", "Bookmark", "WatchStarted"]
     assert len(versions(db)) == 4
+
+
+def test_resumable_also_after_retention_has_dropped_all_but_the_newest(server: Server, db: Path) -> None:
+    server.node("n1")
+    with Running(db, server) as run:
+        run.watching()
+        for i in range(5):
+            server.touch("n1", str(i))
+        eventually(lambda: same(db, server), "the same")
+    with Ledger.open(str(db)) as ledger:
+        assert ledger.prune(ledger.store.head()).dropped > 3
+    server.asked.clear()
+    server.touch("n1", "after")
+    with Running(db, server):
+        eventually(lambda: same(db, server), "the same")
+    assert [verb for verb, _, _ in server.asked] == ["watch"]
+    with Ledger.open(str(db)) as ledger:
+        assert list(ledger.cache(cluster=CLUSTER).nodes) == ["n1"] and ledger.store.verify().ok
 
 
 def test_a_version_that_has_expired_while_it_was_away_is_a_gap_whose_changes_a_list_finds(
