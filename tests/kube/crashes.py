@@ -1,0 +1,410 @@
+"""Recorder and scheduler killed at random moments, again and again, on a real API server; and what must hold after.
+
+Owns the harness: who writes to the cluster meanwhile, when the process is killed, what is looked at in the end. Must not
+know how either program works: they are started as commands, and their ledger is read with the library. Called by
+`test_crashes`, and by people who want more runs than the tests take:
+
+    python -m tests.kube.crashes --runs 500 --seed 1
+
+A run starts the command on the ledger that the run before has left, and kills it (SIGKILL) at a moment drawn from the
+seed. After the last the command runs once more, undisturbed, until it has caught up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from typer.testing import CliRunner
+
+from cli.main import app
+from eventstore import EventStore, open_store
+from tests.kube import things
+from tests.kube.control_plane import ROOT, ControlPlane, running_control_plane
+from tests.postgres import running_server
+from vcledger.ledger import Ledger
+
+CLUSTER = "real"
+PATIENCE_SECONDS = 240.0
+ALIVE_SECONDS = (0.3, 4.0)
+"""After the command's first line, how long it lives at least and at most."""
+
+KINDS = "pods,nodes,queues,podgroups"
+NODES = 4
+
+
+class Crashed(AssertionError):
+    """Something did not hold."""
+
+
+class Report(NamedTuple):
+    """What came of the runs. `restart_seconds`: from the start of each process to its first sign of work."""
+
+    what: str
+    database: str
+    seed: int
+    runs: int
+    events: int
+    written: int
+    restart_seconds: list[float]
+
+    def line(self) -> str:
+        """A row for the table in the documentation."""
+        times = sorted(self.restart_seconds) or [0.0]
+        middle, last = times[len(times) // 2], times[-1]
+        return (
+            f"| {self.what} | {self.database} | {self.runs} | {self.events:,} | {self.written:,} | {middle:.1f} s | "
+            f"{last:.1f} s | 0 |"
+        )
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+class Child:
+    """The command as a process. `lines` are what it has said."""
+
+    def __init__(self, arguments: list[str], works: str) -> None:
+        self.lines: list[str] = []
+        self.began = time.monotonic()
+        self.worked_after: float | None = None
+        self._works = re.compile(works)
+        self._started = threading.Event()
+        command = [sys.executable, "-m", "cli.main", *arguments]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as said:
+            for line in said:
+                self.lines.append(line.rstrip())
+                if self.worked_after is None and self._works.search(line):
+                    self.worked_after = time.monotonic() - self.began
+                self._started.set()
+        self._started.set()
+
+    def join(self) -> None:
+        """Until all that it said has been read."""
+        self._reader.join()
+
+    def wait_for_a_line(self) -> None:
+        """Until it has said something."""
+        if not self._started.wait(PATIENCE_SECONDS):
+            raise Crashed(f"no word from it: {self.lines}")
+
+    def kill(self) -> None:
+        """At once. It must have been alive: one that ended by itself went wrong."""
+        code = self.process.poll()
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        if code is not None:
+            raise Crashed(f"it ended by itself, with code {code}: {self.lines[-5:]}")
+
+    def end(self) -> None:
+        """As one ends it."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(PATIENCE_SECONDS)
+        self._reader.join()
+        if code:
+            raise Crashed(f"exit code {code}: {self.lines[-5:]}")
+
+
+@contextmanager
+def started(arguments: list[str], works: str) -> Iterator[Child]:
+    """A child, which is gone afterwards whatever happens."""
+    child = Child(arguments, works)
+    try:
+        yield child
+    finally:
+        child.process.kill()
+        child.process.wait()
+        child.join()
+
+
+def wait_until(condition: Callable[[], bool], what: str, child: Child | None = None) -> None:
+    """Waits for something; Crashed with what it was."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            said = "" if child is None else f": {child.lines[-10:]}"
+            raise Crashed(f"not within {PATIENCE_SECONDS:g} s: {what}{said}")
+        time.sleep(0.2)
+
+
+def kill_again_and_again(arguments: list[str], works: str, runs: int, chance: random.Random) -> list[float]:
+    """The runs, one after the other; how long each took to work that lived so long."""
+    times: list[float] = []
+    for _ in range(runs):
+        with started(arguments, works) as child:
+            child.wait_for_a_line()
+            time.sleep(chance.uniform(*ALIVE_SECONDS))
+            child.kill()
+            if child.worked_after is not None:
+                times.append(child.worked_after)
+    return times
+
+
+# --- the recorder -------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Somebody who changes pods all the time. `written`: UID and version of each write that the server has answered."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, seed: int) -> None:
+        self.plane, self.namespace = plane, namespace
+        self.path = f"/api/v1/namespaces/{namespace}/pods"
+        self.written: list[tuple[str, int]] = []
+        self._chance = random.Random(seed)
+        self._names: list[str] = []
+        self._count = 0
+        self._stop = threading.Event()
+        self.problem = ""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._port = plane.connect()
+
+    def __enter__(self) -> Writer:
+        for _ in range(10):
+            self._create()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """No more writes."""
+        self._stop.set()
+        self._thread.join()
+        if self.problem:
+            raise Crashed(f"the writer: {self.problem}")
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.wait(self._chance.uniform(0, 0.04)):
+                luck = self._chance.random()
+                if luck < 0.1 or len(self._names) < 5:
+                    self._create()
+                elif luck < 0.15:
+                    name = self._names.pop(self._chance.randrange(len(self._names)))
+                    self.plane.request("DELETE", f"{self.path}/{name}", {"gracePeriodSeconds": 0})
+                else:
+                    self._touch(self._chance.choice(self._names))
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
+
+    def _create(self) -> None:
+        self._count += 1
+        name = f"pod-{self._count}"
+        body = {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "example.com/w:1"}]}}
+        self._wrote(self.plane.request("POST", self.path, body, code=201))
+        self._names.append(name)
+
+    def _touch(self, name: str) -> None:
+        patch = {"metadata": {"labels": {"touched": str(len(self.written))}}}
+        self._wrote(self.plane.request("PATCH", f"{self.path}/{name}", patch, type_="application/merge-patch+json"))
+
+    def _wrote(self, item: Any) -> None:
+        meta = item["metadata"]
+        self.written.append((meta["uid"], int(meta["resourceVersion"])))
+
+
+def recorder(plane: ControlPlane, db: str, database: str, *, runs: int, seed: int) -> Report:
+    """The recorder killed so often. Crashed when anything that it had stored is lost, or anything was missed for which
+    no gap is on record."""
+    chance, namespace = random.Random(seed), plane.namespace()
+    arguments = ["record", "--db", db, "--kubeconfig", str(plane.kubeconfig), "--cluster", CLUSTER]
+    arguments += ["--kind", KINDS, "-n", namespace, "--seed", str(seed), "--idle", "20s"]
+    with Writer(plane, namespace, seed) as writer:
+        with started(arguments, "listed") as first:
+            wait_until(lambda: sum("watching from" in line for line in first.lines) >= 4, "all is watched", first)
+            first.kill()
+        since = len(writer.written)
+        times = kill_again_and_again(arguments, r"watching from|listed", runs, chance)
+        writer.stop()
+    there = {item["metadata"]["uid"]: int(item["metadata"]["resourceVersion"]) for item in _items(plane, writer.path)}
+    with started(arguments, "watching from") as last:
+        wait_until(lambda: live(db, "Pod") == there, "the ledger has what the server has", last)
+        last.end()
+    with open_store(db, read_only=True) as store:
+        missed = missed_by(store, writer.written[since:])
+        if missed:
+            raise Crashed(f"{len(missed)} writes are not in the log, and no gap says so: {missed[:5]}")
+        events = store.head()
+    is_sound(db)
+    return Report("record", database, seed, runs, events, len(writer.written), times)
+
+
+def live(db: str, kind: str) -> dict[str, int]:
+    """UID and version of each object that the ledger takes to be there."""
+    with open_store(db, read_only=True) as store:
+        return {head.stream.uid: head.resource_version or 0 for head in store.live(CLUSTER, kind) if head.stream.uid}
+
+
+def missed_by(store: EventStore, written: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The writes whose versions the log has not, but for those within a gap on record."""
+    stored = {
+        (event.uid, event.resource_version)
+        for event in store.read(kinds="Pod", types=["ObjectAdded", "ObjectModified", "ObjectDeleted"])
+    }
+    gaps = []
+    for event in store.read(kinds="Pod", types="GapRecorded"):
+        gap = json.loads(event.payload)
+        if gap.get("to_resource_version"):
+            gaps.append((int(gap["from_resource_version"] or 0), int(gap["to_resource_version"])))
+    return [
+        (uid, version)
+        for uid, version in written
+        if (uid, version) not in stored and not any(begin < version <= end for begin, end in gaps)
+    ]
+
+
+def _items(plane: ControlPlane, path: str) -> list[Any]:
+    found: list[Any] = plane.request("GET", path)["items"]
+    return found
+
+
+# --- the scheduler ------------------------------------------------------------------------------------------------
+
+
+def scheduler(plane: ControlPlane, db: str, database: str, *, runs: int, seed: int) -> Report:
+    """The scheduler killed so often, while gangs with and without volumes come. Crashed when a pod was bound twice, an
+    assumption leaked, anything stays undone, or the cache is not what the server has. Needs the volume controller."""
+    chance, namespace = random.Random(seed), plane.namespace()
+    prepare(plane, namespace)
+    arguments = ["schedule", "--db", db, "--kubeconfig", str(plane.kubeconfig), "--cluster", CLUSTER, "--lock", "none"]
+    arguments += ["--period", "0.2s", "--settle", "3s", "--seed", str(seed)]
+    times: list[float] = []
+    pods = 0
+    for number in range(runs):
+        pods += arrive(plane, namespace, number, chance)
+        times += kill_again_and_again(arguments, "passes begin", 1, chance)
+    with started(arguments, "passes begin") as last:
+        wait_until(lambda: all(nodes_of(plane, namespace).values()), "every pod is bound", last)
+        wait_until(lambda: at_rest(db), "nothing is in flight", last)
+        last.end()
+    where = nodes_of(plane, namespace)
+    with Ledger.open(db) as ledger:
+        cache = ledger.cache(cluster=CLUSTER, model="exact", config=ledger.ways(CLUSTER)[1])
+        held = {key.partition("/")[2]: name for name, info in cache.nodes.items() for key in info.tasks}
+        posts = [event.uid for event in ledger.store.read(types="BindRequested")]
+        events = ledger.store.head()
+    if held != where:
+        raise Crashed(f"the cache and the server differ: {sorted(held.items() ^ where.items())[:6]}")
+    if len(where) != pods:
+        raise Crashed(f"{pods} pods were made, {len(where)} are there")
+    is_sound(db)
+    return Report("schedule", database, seed, runs, events, len(posts), times)
+
+
+def prepare(plane: ControlPlane, namespace: str) -> None:
+    """Nodes, a queue, local volumes and a class."""
+    plane.wipe()
+    things.queue(plane)
+    things.storage_class(plane, "local", "kubernetes.io/no-provisioner")
+    for at in range(NODES):
+        things.node(plane, f"node-{at}", cpu="400", pods="800")
+
+
+def arrive(plane: ControlPlane, namespace: str, number: int, chance: random.Random) -> int:
+    """A gang, whose first pods may have claims; how many pods. A node's volumes are as many as its claims need."""
+    size, with_claims = chance.randint(1, 4), chance.randint(0, 2)
+    for index in range(min(size, with_claims)):
+        name = f"data-{number}-{index}"
+        things.local_volume(plane, f"volume-{number}-{index}", f"node-{chance.randrange(NODES)}", "local")
+        things.claim(plane, namespace, name, "local")
+    things.gang(
+        plane,
+        namespace,
+        f"gang-{number}",
+        size,
+        claims=lambda index: (f"data-{number}-{index}",) if index < with_claims else (),
+    )
+    return size
+
+
+def nodes_of(plane: ControlPlane, namespace: str) -> dict[str, str]:
+    return {name: pod["spec"].get("nodeName", "") for name, pod in things.pods(plane, namespace).items()}
+
+
+def at_rest(db: str) -> bool:
+    """Whether the log says that nothing is on its way."""
+    from vcledger.runtime.loop import Loop
+    from vcledger.schedule.scheduler import Options
+
+    with open_store(db, read_only=True) as store:
+        loop = Loop(store, CLUSTER, carry_out=lambda effect: None, config=Options().flow())
+        return loop.rebuild().idle
+
+
+# --- what must hold -----------------------------------------------------------------------------------------------
+
+
+def is_sound(db: str) -> None:
+    """The chain is intact, positions have no holes, and no invariant is broken."""
+    with open_store(db, read_only=True) as store:
+        positions = [event.position for event in store.read()]
+        if positions != list(range(1, store.head() + 1)):
+            raise Crashed("the log's positions have holes")
+    for command in ("verify", "check"):
+        done = CliRunner().invoke(app, [command, "--db", db])
+        if done.exit_code:
+            raise Crashed(f"{command}: {done.output}")
+
+
+# --- by hand ------------------------------------------------------------------------------------------------------
+
+HEAD = """| what | database | kills | events | writes or binds | restart, median | restart, slowest | broken |
+|---|---|---|---|---|---|---|---|"""
+
+
+def main() -> None:
+    """So many runs, spread over both programs and both databases; prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    print(f"seed {asked.seed}", flush=True)
+    each = max(1, asked.runs // 4)
+    rows = []
+    with ExitStack() as stack:
+        plane = stack.enter_context(running_control_plane())
+        postgres = stack.enter_context(running_server())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(plane.controllers())
+        for at, harness in enumerate((recorder, scheduler)):
+            for database in ("SQLite", "PostgreSQL"):
+                db = str(folder / f"{at}.db") if database == "SQLite" else new_database(postgres, f"crashes_{at}")
+                report = harness(plane, db, database, runs=each, seed=asked.seed + at)
+                rows.append(report.line())
+                print(rows[-1], flush=True)
+    print(HEAD, *rows, sep="\n")
+
+
+def new_database(server: str, name: str) -> str:
+    """The URL of a new database."""
+    import psycopg
+
+    from tests.postgres import database_url
+
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+    return database_url(server, name)
+
+
+if __name__ == "__main__":
+    main()
