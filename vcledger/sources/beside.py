@@ -72,6 +72,14 @@ class Told(NamedTuple):
     problem: str = ""
 
 
+def cores() -> int:
+    """Processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS has no such thing
+        return os.cpu_count() or 1
+
+
 # --- the wire -----------------------------------------------------------------------------------------------------
 
 _HEAD = struct.Struct("!II")
@@ -120,8 +128,9 @@ class ReaderProcess:
         self._wire, theirs = socket.socketpair()
         with theirs:
             for side in (self._wire, theirs):
-                side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
-                side.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+                with suppress(OSError):  # a system that allows less: smaller ones do too
+                    side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
+                    side.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
             try:
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-c", "from vcledger.sources.beside import serve; serve()"],

@@ -6,7 +6,7 @@ snapshots. Must not know any format, nor what the sink does. Called by `cli.impo
 
 from __future__ import annotations
 
-import os
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ from vcledger.codec import OBJECT_TYPES
 from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
 from vcledger.sources.audit import Attempts
-from vcledger.sources.beside import ReaderProcess
+from vcledger.sources.beside import GARBAGE_THRESHOLD, ReaderProcess, cores
 from vcledger.sources.compress import STDIN, CutOff
 from vcledger.sources.detect import Format
 from vcledger.sources.framing import DEFAULT_LIMIT
@@ -125,7 +125,7 @@ class Import:
     def _begin_beside(self) -> None:
         """Starts the processes that read the largest files, so that they are there when the ledger is."""
         least = self.options.beside_bytes
-        if least is None or (os.cpu_count() or 1) < 2:
+        if least is None or cores() < 2:
             return
         large = [source for source in self._found if source.format is not Format.dump and source.weight >= least]
         for source in sorted(large, key=lambda one: -one.weight)[:BESIDE_MAX]:
@@ -152,6 +152,7 @@ class Import:
                 )
             )
             stack.enter_context(short_turns())
+            stack.enter_context(rare_collections())
             take = sink.take
             for item in self._merged(sources, two_passes):
                 take(item)
@@ -381,6 +382,19 @@ def short_turns() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Python looks for cycles among its objects after each 700 new ones by default. An import makes millions, and
+    hardly any cycle; what it holds at a time is bounded all the same."""
+    before = gc.get_threshold()
+    if before[0]:
+        gc.set_threshold(max(before[0], GARBAGE_THRESHOLD), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def kind_of(item: Item) -> str:

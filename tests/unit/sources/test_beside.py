@@ -34,7 +34,7 @@ from tests.unit.sources.given import (
 )
 from vcledger.ledger import Ledger
 from vcledger.sources import ImportOptions, ImportReport, import_paths
-from vcledger.sources.beside import ReaderDied, ReaderProcess, receive, send
+from vcledger.sources.beside import ReaderDied, ReaderProcess, cores, receive, send
 from vcledger.sources.items import Broke
 from vcledger.sources.merge import by_time
 from vcledger.sources.packing import EVENTS
@@ -42,6 +42,12 @@ from vcledger.sources.pipeline import Import
 
 ALONE = ImportOptions(snapshots=False, beside_bytes=None)
 BESIDE = ImportOptions(snapshots=False, beside_bytes=0)
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the machine has."""
+    monkeypatch.setattr("vcledger.sources.pipeline.cores", lambda: 2)
 
 
 def rows(store: EventStore) -> dict[str, list[Any]]:
@@ -190,6 +196,14 @@ def test_small_files_are_read_in_this_process(tmp_path: Path, monkeypatch: pytes
         imported(tmp_path, path, options=BESIDE)
 
 
+def test_on_one_core_it_is_read_in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vcledger.sources.beside.os.sched_getaffinity", lambda _: {0}, raising=False)
+    monkeypatch.setattr("vcledger.sources.pipeline.cores", cores)
+    with Import("c", BESIDE, None, clock) as job:
+        job.look([written(tmp_path, "watch.jsonl", *many(10))])
+        assert not job._beside
+
+
 def test_without_a_second_process_it_is_read_in_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
@@ -239,7 +253,10 @@ import sys, time
 from vcledger.ledger import Ledger
 from vcledger.sources import ImportOptions
 from vcledger.sources.packing import EVENTS
+from vcledger.sources import pipeline
 from vcledger.sources.pipeline import Import
+
+pipeline.cores = lambda: 2
 
 def wait(size):
     (process,) = job._beside.values()

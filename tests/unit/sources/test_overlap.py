@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ import pytest
 from eventstore import EventStore, open_store
 from eventstore.testing import observation
 from eventstore.types import AppendResult, InvalidEvent, LedgerUnwritable, NewEvent
-from vcledger.sources.pipeline import TURN_SECONDS, short_turns
+from vcledger.sources.pipeline import TURN_SECONDS, rare_collections, short_turns
 from vcledger.sources.report import ImportReport
 from vcledger.sources.sink import Sink
 
@@ -118,3 +119,16 @@ def test_the_interpreters_turns_are_as_they_were_afterwards() -> None:
         assert sys.getswitchinterval() == pytest.approx(TURN_SECONDS)
         _ = 1 / 0
     assert sys.getswitchinterval() == before
+
+
+@pytest.mark.parametrize("set_before", [(700, 10, 10), (200_000, 5, 5), (0, 10, 10)])
+def test_collections_are_as_they_were_afterwards(set_before: tuple[int, int, int]) -> None:
+    at_first = gc.get_threshold()
+    try:
+        gc.set_threshold(*set_before)
+        with pytest.raises(ZeroDivisionError), rare_collections():
+            assert gc.get_threshold()[0] == (max(100_000, set_before[0]) if set_before[0] else 0)
+            _ = 1 / 0
+        assert gc.get_threshold() == set_before
+    finally:
+        gc.set_threshold(*at_first)
