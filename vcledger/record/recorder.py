@@ -110,6 +110,8 @@ class Recorder:
     ) -> None:
         if not options.scopes:
             raise VcledgerError("there is nothing to record: name at least one kind")
+        if not cluster or not cluster.isprintable() or len(cluster) > 253:
+            raise VcledgerError(f"{cluster!r} is no name for a cluster")
         self.db, self.cluster, self.port, self.options, self.told = db, cluster, port, options, told
         self.clock = clock or SystemClock()
         self.meters = Meters()

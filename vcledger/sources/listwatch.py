@@ -331,6 +331,7 @@ class ListWatch:
         self._last: LastSeen | None = None
         self._relist: Relist | None = None
         self._outage: Outage | None = None
+        self._found = [0, 0, 0]
         self._items = self._tries = self._empty = self._failed = 0
         self._opened_at = 0
         self._lines = 0
@@ -518,7 +519,15 @@ class ListWatch:
         )
         self.version, self._last = version, LastSeen(now, version)
         self._listed_before, self._tries, self._failed, self._outage = True, 0, 0, None
+        self._found = [0, 0, 0]
         return outputs
+
+    def _give_up_list(self) -> None:
+        """A list that was cut off is begun anew; what it had found is part of what the gap turns out to be."""
+        if self._relist is not None:
+            counts = self._relist.added, self._relist.changed, self._relist.deleted
+            self._found = [sum(pair) for pair in zip(self._found, counts, strict=True)]
+        self._relist = None
 
     def _item(self, relist: Relist, data: bytes) -> list[Output]:
         self._items += 1
@@ -543,9 +552,9 @@ class ListWatch:
             to_time=now,
             from_resource_version=outage.since.version,
             to_resource_version=version,
-            added=relist.added,
-            modified=relist.changed,
-            deleted=relist.deleted,
+            added=relist.added + self._found[0],
+            modified=relist.changed + self._found[1],
+            deleted=relist.deleted + self._found[2],
             reason=outage.reason,
         )
 
@@ -566,7 +575,7 @@ class ListWatch:
         if self.state is State.LISTING:
             if said is Said.PAGE and isinstance(told, _List) and told.metadata is not None:
                 return AskList(self.limit, told.metadata.continue_ or "")
-            self._relist = None
+            self._give_up_list()
             return AskList(self.limit)
         if self.state is State.OPENING and before is not State.OPENING:
             return AskWatch(self.version)

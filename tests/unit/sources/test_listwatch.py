@@ -431,3 +431,14 @@ def test_a_quiet_watch_that_the_server_ended_was_no_gap_until_then() -> None:
     machine.take(Line("ERROR", status(410, "Expired")), 601 * SECOND)
     gap = events(machine.take(listed("900", pod("a", "90")), 602 * SECOND))[0]
     assert (gap.from_time, gap.to_time, gap.from_resource_version) == (600 * SECOND, 602 * SECOND, "100")
+
+
+def test_what_a_list_found_that_was_cut_off_counts_for_the_gap() -> None:
+    machine = watching(pod("a", "90"), pod("b", "91"), pod("c", "92"))
+    machine.take(Line("ERROR", status(410, "Expired")), SECOND)
+    machine.take(listed("200", pod("a", "150"), pod("new", "151"), more="x"), 2 * SECOND)
+    machine.take(Answered(410, status(410, "Expired")), 3 * SECOND)
+    machine.take(Due(), 9 * SECOND)
+    step = machine.take(listed("300", pod("a", "150"), pod("b", "91"), pod("new", "160")), 10 * SECOND)
+    gap = events(step)[0]
+    assert (gap.added, gap.modified, gap.deleted) == (1, 2, 1)
