@@ -8,14 +8,20 @@ from __future__ import annotations
 from tests.mutants.model import Mutant
 
 LOG = (
-    "tests/contract/test_eventstore.py::TestSQLite",
     "tests/unit/eventstore",
+    "tests/contract/test_eventstore.py::TestSQLite",
     "tests/contract/test_eventstore_golden.py",
     "tests/stateful/test_log_machine.py",
     "tests/contract/test_eventstore_sqlite.py",
     "tests/unit/vcledger/test_retention_and_verify.py",
     "tests/unit/vcledger/test_ledger.py",
 )
+
+
+def _first(*names: str) -> tuple[str, ...]:
+    return (*(f"{LOG[1]}::test_{name}" for name in names), *LOG)
+
+
 RUNS = ("tests/unit/eventstore/test_runs.py", *LOG)
 CHAIN = ("tests/unit/eventstore/test_chain.py", "tests/contract/test_eventstore_golden.py",
          "tests/contract/test_eventstore_sqlite.py::TestTampering", *LOG)  # fmt: skip
@@ -44,7 +50,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "        previous,\n",
         "        GENESIS,\n",
         "A batch's hash does not cover the one before.",
-        CHAIN,
+        CHAIN[1:],
     ),
     Mutant(
         "payloads-not-hashed",
@@ -108,7 +114,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "if found != bytes(last.hash) or self._kept != last.kept:",
         "if self._kept != last.kept:",
         "What retention kept may be changed, and verify does not find it.",
-        VERIFY,
+        ("tests/contract/test_eventstore_sqlite.py::TestPrunedTampering", *SQLITE),
     ),
     # --- appending ---
     Mutant(
@@ -293,7 +299,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if UID in payload or NAME in payload or VERSION in payload:",
         "    if UID in payload or NAME in payload:",
         "A payload with a byte of the short form comes back changed.",
-        LOG,
+        ("tests/unit/eventstore/test_codec.py", *LOG),
     ),
     Mutant(
         "short-form-undone-in-order",
@@ -301,7 +307,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "return payload.replace(NAME, known[1], 1).replace(UID, known[0], 1)",
         "return payload.replace(UID, known[0], 1).replace(NAME, known[1], 1)",
         "A uid that holds a byte of the short form comes back changed.",
-        LOG,
+        ("tests/unit/eventstore/test_codec.py", *LOG),
     ),
     # --- reading ---
     Mutant(
@@ -310,7 +316,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "statement = statement.where(e.position > after, e.position <= to)",
         "statement = statement.where(e.position >= after, e.position <= to)",
         "A read gives the event after which it should begin.",
-        LOG,
+        _first("following_gives_what_is_there_and_what_comes", "the_fast_path_says_the_same"),
     ),
     Mutant(
         "raw-gives-late",
@@ -318,7 +324,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "                if flags >= schema.LATE and not late:",
         "                if False:",
         "The folds' fast path gives late events.",
-        LOG,
+        _first("the_fast_path_says_the_same"),
     ),
     Mutant(
         "raw-gives-all-clusters",
@@ -326,7 +332,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "                if cluster is not None and stream.cluster != cluster:",
         "                if False:",
         "The fold of one cluster gets the events of all.",
-        LOG,
+        _first("the_fast_path_says_the_same"),
     ),
     Mutant(
         "position-at-before",
@@ -342,7 +348,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "                e.flags < schema.LATE,\n                s.cluster_id == cluster_id,",
         "                e.flags < schema.LATE + schema.LATE,\n                s.cluster_id == cluster_id,",
         "A late event is taken for the last one before a moment.",
-        LOG,
+        _first("position_at_is_the_last_one_in_time"),
     ),
     Mutant(
         "follower-misses-one",
@@ -350,7 +356,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "            after = head",
         "            after = head + 1",
         "A follower misses an event each time that it has caught up.",
-        LOG,
+        _first("following_gives_what_is_there_and_what_comes"),
     ),
     Mutant(
         "follower-sees-twice",
@@ -358,7 +364,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "            after = head",
         "            after = head - 1",
         "A follower is given the last event again and again.",
-        LOG,
+        _first("following_gives_what_is_there_and_what_comes"),
     ),
     # --- snapshots and retention ---
     Mutant(
@@ -367,7 +373,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "return t.projection == projection, t.version == version, t.cluster == cluster",
         "return t.projection == projection, t.version <= version, t.cluster == cluster",
         "A snapshot of an older version of the projection is loaded.",
-        LOG,
+        _first("another_version_projection_or_cluster_has_none"),
     ),
     Mutant(
         "snapshot-after-the-moment",
@@ -375,7 +381,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "t.position <= at)",
         "t.position <= at + 1)",
         "A snapshot from after the moment is loaded.",
-        LOG,
+        _first("a_chain_is_loaded_from_its_whole_one_on"),
     ),
     Mutant(
         "snapshots-newest-first",
@@ -383,7 +389,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "            return links[::-1]",
         "            return links",
         "A chain of snapshots is applied in the wrong order.",
-        LOG,
+        _first("a_chain_is_loaded_from_its_whole_one_on"),
     ),
     Mutant(
         "changed-snapshot-accepted",
@@ -391,7 +397,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "    if snapshot_hash(snapshot) != bytes(row.hash):",
         "    if False:",
         "A snapshot that somebody changed is loaded.",
-        SQLITE,
+        VERIFY,
     ),
     Mutant(
         "pruned-at-the-position",
@@ -399,7 +405,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "min(wanted - 1, head_position(connection))",
         "min(wanted, head_position(connection))",
         "The event at the position up to which may be pruned goes too.",
-        LOG,
+        _first("what_goes_and_what_stays"),
     ),
     Mutant(
         "pruned-below-an-uncovered-cut",
@@ -407,7 +413,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "        cut = min(cut, covered(connection, name, wanted, projections))",
         "        cut = max(cut, covered(connection, name, wanted, projections))",
         "Events go that no snapshot of their cluster covers.",
-        LOG,
+        _first("all_clusters_must_be_covered"),
     ),
     Mutant(
         "pruned-when-one-covers",
@@ -415,7 +421,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "return max(ends.values()) if projections is None else min(ends.values())",
         "return max(ends.values())",
         "Events go that one of the projections asked for has no snapshot of.",
-        LOG,
+        _first("what_goes_and_what_stays", "all_clusters_must_be_covered"),
     ),
     Mutant(
         "pruned-unverified",
@@ -431,7 +437,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "        if position >= cut or (*key, position) in needed:",
         "        if position > cut or (*key, position) in needed:",
         "The snapshot at the cut goes, with which the rest could be folded.",
-        LOG,
+        _first("what_goes_and_what_stays"),
     ),
     # --- upcasters ---
     Mutant(
@@ -465,6 +471,6 @@ MUTANTS: tuple[Mutant, ...] = (
         '"BEGIN IMMEDIATE" if writer else "BEGIN"',
         '"BEGIN" if writer else "BEGIN"',
         "A writer that read first fails at once when another wrote in between.",
-        SQLITE,
+        ("tests/contract/test_eventstore_sqlite.py::TestBusy", *SQLITE),
     ),
 )

@@ -58,7 +58,7 @@ def section(mutants: Sequence[Mutant], results: Mapping[str, Result]) -> str:
 def write(mutants: Sequence[Mutant], results: Mapping[str, Result]) -> None:
     """Writes the page's table, and the killers that the next run tries first."""
     known = killers()
-    known.update({one.id: one.by for one in results.values() if one.outcome == KILLED})
+    known.update({one.id: one.by for one in results.values() if one.dead})
     ids = {mutant.id for mutant in mutants} | set(known)
     (ROOT / KILLERS).write_text(
         json.dumps({id_: known[id_] for id_ in sorted(ids) if id_ in known}, indent=1) + "\n", encoding="utf-8"

@@ -485,8 +485,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "claim-held-by-another",
         _PLACE,
-        "if held is not None and held.uid != uid:",
-        "if False:",
+        "return Chosen(held.node, held.object) if held is not None and held.uid != uid else None",
+        "return None",
         "Two pods with one claim take it to two nodes.",
         VOLUMES,
     ),
