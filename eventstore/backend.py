@@ -89,8 +89,8 @@ class Backend(Protocol):
         """The rows of a range of positions (`after` excluded, `to` included), in order, as plain tuples."""
         ...
 
-    def select_streams(self, connection: Connection, first: int, last: int) -> list[tuple[Any, ...]]:
-        """(id, cluster_id, kind_id, namespace, name, uid) of the streams with these numbers, both ends included."""
+    def select_streams(self, connection: Connection, ids: Sequence[int]) -> list[tuple[Any, ...]]:
+        """(id, cluster_id, kind_id, namespace, name, uid) of the streams with these numbers, in any order."""
         ...
 
     def appended(self, connection: Connection, position: int) -> None:

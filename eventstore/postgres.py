@@ -60,7 +60,7 @@ _INSERT_STREAMS = """
 INSERT INTO streams (id, key, cluster_id, kind_id, namespace, name, uid)
 SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[])
 """
-_SELECT_STREAMS = "SELECT id, cluster_id, kind_id, namespace, name, uid FROM streams WHERE id BETWEEN %s AND %s"
+_SELECT_STREAMS = "SELECT id, cluster_id, kind_id, namespace, name, uid FROM streams WHERE id = ANY(%s)"
 _FIND_STREAMS = (
     f"SELECT {STREAM_COLUMNS} FROM streams s JOIN stream_heads h ON h.stream_id = s.id "  # noqa: S608
     "WHERE s.key = ANY(%s::bigint[])"
@@ -157,9 +157,9 @@ class PostgresBackend:
         with raw(connection).cursor(binary=True) as cursor:
             return cursor.execute(statement.encode(), (after, to)).fetchall()
 
-    def select_streams(self, connection: Connection, first: int, last: int) -> list[tuple[Any, ...]]:
+    def select_streams(self, connection: Connection, ids: Sequence[int]) -> list[tuple[Any, ...]]:
         with raw(connection).cursor(binary=True) as cursor:
-            return cursor.execute(_SELECT_STREAMS, (first, last)).fetchall()
+            return cursor.execute(_SELECT_STREAMS, (list(ids),)).fetchall()
 
     def appended(self, connection: Connection, position: int) -> None:
         connection.execute(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import zstandard
-from sqlalchemy import Connection, Select, and_, func, select
+from sqlalchemy import Connection, Select, Table, and_, func, select
 
 from eventstore import schema
 from eventstore.backend import EVENT_COLUMNS, Backend, chunks, translated
@@ -29,8 +29,6 @@ RawEvent = tuple[int, StreamId, str, int, int, int, bool, int | None, int | None
 """position, stream, type, schema, observed_at, known, late, resource_version, causation, cycle, payload"""
 
 STREAMS_CACHED_MAX = 500_000
-STREAMS_APART_MAX = 200
-"""Streams are read as one range when no more than these lie between two that are wanted."""
 RAW_COLUMNS = ("position", "stream_id", "type_id", "observed_at", "flags", "resource_version", "causation", "cycle",
                "dictionary_id", "payload")  # fmt: skip
 
@@ -67,6 +65,7 @@ class Reader:
         self._clusters: dict[int, str] = {}
         self._kinds: dict[int, str] = {}
         self._types: dict[int, tuple[str, str, int]] = {}
+        self._numbered: dict[str, dict[str, int]] = {}
 
     # Whole reads
 
@@ -130,15 +129,23 @@ class Reader:
         s = schema.streams.c
         conditions: list[Any] = []
         if wanted.cluster is not None:
-            ids = select(schema.clusters.c.id).where(schema.clusters.c.name.in_(listed(wanted.cluster)))
-            conditions.append(s.cluster_id.in_(connection.execute(ids).scalars().all()))
+            conditions.append(s.cluster_id.in_(self._numbers(connection, schema.clusters, wanted.cluster)))
         if wanted.kinds is not None:
-            ids = select(schema.kinds.c.id).where(schema.kinds.c.name.in_(listed(wanted.kinds)))
-            conditions.append(s.kind_id.in_(connection.execute(ids).scalars().all()))
+            conditions.append(s.kind_id.in_(self._numbers(connection, schema.kinds, wanted.kinds)))
         for column, values in ((s.namespace, wanted.namespace), (s.name, wanted.name), (s.uid, wanted.uid)):
             if values is not None:
                 conditions.append(column.in_(listed(values)))
         return conditions
+
+    def _numbers(self, connection: Connection, table: Table, words: Scalars) -> list[int]:
+        """The numbers that a table of words has given to some of them. A number once given stays, so it is looked up
+        once; a word without one is looked up again."""
+        wanted = listed(words)
+        known = self._numbered.setdefault(table.name, {})
+        if any(word not in known for word in wanted):
+            found = connection.execute(select(table.c.name, table.c.id).where(table.c.name.in_(wanted)))
+            self._numbered[table.name] = known = {**known, **dict(found.all())}
+        return [known[word] for word in wanted if word in known]
 
     def _event_conditions(self, connection: Connection, wanted: Filter) -> list[Any]:
         e, t = schema.events.c, schema.types.c
@@ -260,29 +267,19 @@ class Reader:
         if len(cache) + len(missing) > STREAMS_CACHED_MAX:
             cache = self._streams = {}
             missing = sorted(ids)
-        self._load_names(connection)
         clusters, kinds = self._clusters, self._kinds
-        for id_, cluster_id, kind_id, namespace, name, uid in self._stream_rows(connection, missing):
+        for id_, cluster_id, kind_id, namespace, name, uid in self._backend.select_streams(connection, missing):
+            if cluster_id not in clusters or kind_id not in kinds:
+                clusters, kinds = self._load_names(connection)
             stream = StreamId(clusters[cluster_id], kinds[kind_id], namespace, name, uid)
             cache[id_] = stream, Known(uid.encode(), name.encode())
         return cache
 
-    def _stream_rows(self, connection: Connection, ids: Sequence[int]) -> Iterator[tuple[Any, ...]]:
-        """Rows of streams by their numbers, in order. Numbers are given out in the order of first events, so those of a
-        range of events mostly lie close together, and a range of numbers is read far faster than a list of them."""
-        runs: list[list[int]] = []
-        for id_ in ids:
-            if runs and id_ - runs[-1][-1] <= STREAMS_APART_MAX:
-                runs[-1].append(id_)
-            else:
-                runs.append([id_])
-        for run in runs:
-            yield from self._backend.select_streams(connection, run[0], run[-1])
-
-    def _load_names(self, connection: Connection) -> None:
+    def _load_names(self, connection: Connection) -> tuple[dict[int, str], dict[int, str]]:
         clusters, kinds = schema.clusters.c, schema.kinds.c
         self._clusters = dict(connection.execute(select(clusters.id, clusters.name)).all())
         self._kinds = dict(connection.execute(select(kinds.id, kinds.name)).all())
+        return self._clusters, self._kinds
 
     def _know(self, connection: Connection, type_ids: set[int], dictionary_ids: set[int | None]) -> None:
         """Loads the types and dictionaries of these numbers that are not known yet."""
@@ -313,6 +310,21 @@ class Reader:
         h = schema.stream_heads.c
         asked = and_(schema.clusters.c.name == cluster, schema.kinds.c.name == kind, ~h.gone, h.position > 0)
         return self._heads(asked)
+
+    def has_live(self, cluster: str, kind: str) -> bool:
+        s, h = schema.streams.c, schema.stream_heads.c
+        with translated(self._backend), self._backend.reading() as connection:
+            clusters = self._numbers(connection, schema.clusters, cluster)
+            kinds = self._numbers(connection, schema.kinds, kind)
+            if not clusters or not kinds:
+                return False
+            statement = (
+                select(s.id)
+                .join_from(schema.streams, schema.stream_heads, h.stream_id == s.id)
+                .where(s.cluster_id == clusters[0], s.kind_id == kinds[0], s.name != "", ~h.gone, h.position > 0)
+                .limit(1)
+            )
+            return connection.execute(statement).first() is not None
 
     def _heads(self, condition: Any) -> list[StreamHead]:
         s, h, c, k = schema.streams.c, schema.stream_heads.c, schema.clusters.c, schema.kinds.c

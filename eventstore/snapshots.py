@@ -21,7 +21,8 @@ from eventstore.chain import digest
 from eventstore.types import LedgerCorrupt, Snapshot, SnapshotInfo, SnapshotMissing
 from eventstore.words import check_text
 
-LEVEL = 6
+LEVEL = 9
+"""Of zstd: a twentieth smaller than at 6; beyond, the time grows faster than the gain."""
 
 
 class Snapshots:

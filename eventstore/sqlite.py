@@ -36,7 +36,7 @@ from eventstore.types import (
 
 _INSERT_EVENTS = f"INSERT INTO events ({', '.join(EVENT_COLUMNS)}) VALUES "  # noqa: S608
 _INSERT_STREAMS = "INSERT INTO streams (id, key, cluster_id, kind_id, namespace, name, uid) VALUES "
-_SELECT_STREAMS = "SELECT id, cluster_id, kind_id, namespace, name, uid FROM streams WHERE id BETWEEN ? AND ?"
+_SELECT_STREAMS = "SELECT id, cluster_id, kind_id, namespace, name, uid FROM streams WHERE id IN"
 _FIND_STREAMS = f"SELECT {STREAM_COLUMNS} FROM streams s JOIN stream_heads h ON h.stream_id = s.id WHERE s.key IN"  # noqa: S608
 _PUT_HEADS = (
     "INSERT OR REPLACE INTO stream_heads (stream_id, version, position, resource_version, resource_version_max, gone, "
@@ -141,10 +141,12 @@ class SQLiteBackend:
         rows: list[tuple[Any, ...]] = raw.execute(sql, (after, to)).fetchall()
         return rows
 
-    def select_streams(self, connection: Connection, first: int, last: int) -> list[tuple[Any, ...]]:
+    def select_streams(self, connection: Connection, ids: Sequence[int]) -> list[tuple[Any, ...]]:
         raw = connection.connection.driver_connection
         assert raw is not None
-        rows: list[tuple[Any, ...]] = raw.execute(_SELECT_STREAMS, (first, last)).fetchall()
+        rows: list[tuple[Any, ...]] = []
+        for some in chunks(ids, _VALUES_MAX):
+            rows += raw.execute(f"{_SELECT_STREAMS} ({', '.join('?' * len(some))})", some).fetchall()
         return rows
 
     def appended(self, connection: Connection, position: int) -> None:

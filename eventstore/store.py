@@ -203,6 +203,10 @@ class EventStore:
         """Heads of a kind's streams whose objects are not gone, by position."""
         return self._reader.live(cluster, kind)
 
+    def has_live(self, cluster: str, kind: str) -> bool:
+        """Whether `live` has any that is named: a stream of the kind as a whole has no name. Reads one row."""
+        return self._reader.has_live(cluster, kind)
+
     def high_water(self, cluster: str) -> int | None:
         """How far a cluster's observed time has got, in microseconds; None when nothing was observed."""
         return self._reader.high_water(cluster)

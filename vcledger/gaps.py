@@ -12,7 +12,7 @@ looked through for gaps, not only what is before the moment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from projections.diagnosis.gaps import Gap, outages, tell
@@ -150,20 +150,21 @@ def _text(micros: int | None) -> str | None:
 # --- what was never looked at, and where the record ends ----------------------------------------------------------
 
 
-def unwatched(ledger: Ledger, cluster: str, kinds: Iterable[str], position: int | None = None) -> list[str]:
+def unwatched(
+    ledger: Ledger, cluster: str, kinds: Iterable[str], position: int | None = None, seen: Collection[str] = ()
+) -> list[str]:
     """Those of some kinds of which the record has no list and no watch up to the position, and no object now, nor the
-    API server's word that it has no such kind: that there was none of them is then not known."""
-    wanted = list(kinds)
-    seen = {
+    API server's word that it has no such kind: that there was none of them is then not known. `seen`: kinds of which
+    the caller has objects at the position."""
+    wanted = [kind for kind in kinds if kind not in seen]
+    if not wanted:
+        return []
+    watched = {
         recorded.kind
         for recorded in _life(ledger, cluster, position)
         if isinstance(recorded.event, ListCompleted | WatchStarted) or _not_there(recorded.event)
     }
-    return [kind for kind in wanted if kind not in seen and not _has_objects(ledger, cluster, kind)]
-
-
-def _has_objects(ledger: Ledger, cluster: str, kind: str) -> bool:
-    return any(head.stream.name for head in ledger.store.live(cluster, kind))
+    return [kind for kind in wanted if kind not in watched and not ledger.store.has_live(cluster, kind)]
 
 
 def record_notes(ledger: Ledger, at: Moment, cluster: str) -> list[str]:

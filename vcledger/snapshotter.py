@@ -54,11 +54,11 @@ class Policy(NamedTuple):
     """How many events of the cluster between two whole snapshots, and between two of any sort.
 
     A read of the past loads one whole snapshot and the changes after it, and folds the rest: with 10,000 live pods the
-    whole one takes about as long as 2,500 events, and each of the changes about as long as 150. Whole ones cost about
-    50 bytes for each live pod, changes about 20 bytes for each event: 40 bytes an event in all."""
+    whole one takes about as long as 1,500 events, and each of the changes about as long as 60. Whole ones cost about
+    50 bytes for each live pod, changes about 25 bytes for each event: 43 bytes an event in all."""
 
     whole_every: int = 25_000
-    changes_every: int = 2_500
+    changes_every: int = 1_250
 
 
 DEFAULT_POLICY = Policy()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from eventstore.types import KNOWN_NAMES
+from projections.cache import stores
 from projections.cache.state import Cache, CacheConfig, JobInfo
 from projections.diagnosis.case import Attempt, Case, Earlier
 from projections.diagnosis.claims import pod_claims, selected_node
@@ -26,6 +27,7 @@ from projections.timeline import StoryLine, story
 from vcledger import codec, gaps
 from vcledger.at import format_time, parse_time
 from vcledger.errors import BadTime, VcledgerError
+from vcledger.folding import collector_paused
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
 from vcledger.why_late import contradictions, later_than
 from vcledger.why_said import OBSERVATIONS, events_about, group_conditions, pod_conditions
@@ -77,6 +79,7 @@ class _Question(NamedTuple):
         return self.asked_at if self.asked_at is not None else self.observed_at
 
 
+@collector_paused()
 def why(
     ledger: Ledger,
     namespace: str,
@@ -102,6 +105,7 @@ def why(
     return explain(_covered(question, case))
 
 
+@collector_paused()
 def why_job(
     ledger: Ledger,
     namespace: str,
@@ -144,7 +148,9 @@ def _covered(question: _Question, case: Case) -> Case:
     if question.asked_at is not None and question.asked_at != question.observed_at:
         case.asked = format_time(question.asked_at)
     case.notes = gaps.record_notes(ledger, gaps.Moment(question.position, time, question.asked_at), cluster)
-    case.unwatched = gaps.unwatched(ledger, cluster, kinds_needed(case), question.position)
+    needed = kinds_needed(case)
+    seen = [kind for kind in needed if stores.any_held(question.cache, kind)]
+    case.unwatched = gaps.unwatched(ledger, cluster, needed, question.position, seen)
     if time is not None:
         case.gaps = _gaps(question, case, time)
     return case

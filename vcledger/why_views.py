@@ -6,9 +6,10 @@ Owns that adapter. Must not know verdicts nor wording. Called by `vcledger.why`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from projections.cache.state import (
     HAS_ANTI_AFFINITY,
@@ -51,17 +52,17 @@ def _quick(resource: Resource) -> Amounts:
 def node_view(info: NodeInfo) -> NodeView:
     """A node of the cache."""
     return NodeView(
-        name=info.name,
-        node=info.node,
-        allocatable=_quick(info.allocatable),
-        idle=_quick(info.idle),
-        releasing=_present(info.releasing),
-        pipelined=_present(info.pipelined),
-        pods=len(info.tasks),
-        pods_max=info.allocatable.max_task_num or None,
-        schedulable=info.ready,
-        phase_reason=info.reason,
-        position=info.position,
+        info.name,
+        info.node,
+        _quick(info.allocatable),
+        _quick(info.idle),
+        _present(info.releasing),
+        _present(info.pipelined),
+        info.task_count,
+        info.allocatable.max_task_num or None,
+        info.ready,
+        info.reason,
+        info.position,
     )
 
 
@@ -280,8 +281,8 @@ class _Sums:
         held = job.allocated
         self.allocated.add(held)
         self.requested.add(held)
-        for task in job.tasks_by_status.get(_PENDING, {}).values():
-            self.requested.add(task.resreq)
+        for request in job.requests_of(_PENDING):
+            self.requested.add(request)
         least = _least(job)
         if least is None:
             _grow(self.elastic, _quick(held))
@@ -309,8 +310,7 @@ def _admitted(job: JobInfo) -> Admitted:
         return Admitted.WHOLLY
     if phase != "Running":
         return Admitted.NOT
-    allocated = sum(len(job.tasks_by_status.get(int(status), ())) for status in ALLOCATED_STATUSES)
-    return Admitted.FOR_THE_REST if allocated >= job.min_available else Admitted.NOT
+    return Admitted.FOR_THE_REST if job.count_of(ALLOCATED_STATUSES) >= job.min_available else Admitted.NOT
 
 
 def _grow(sums: Amounts, more: Amounts) -> None:
@@ -337,7 +337,7 @@ def queue_views(cache: Cache) -> dict[str, QueueView]:
     """Every queue with the sums of its jobs: those with a PodGroup and a queue that there is."""
     sums: dict[str, _Sums] = {}
     for job in cache.jobs.values():
-        if job.pod_group is not None and job.queue in cache.queues:
+        if job.held is not None and job.queue in cache.queues:
             sums.setdefault(job.queue, _Sums()).add(job)
     views = {}
     for name, queue in cache.queues.items():

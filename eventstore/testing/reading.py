@@ -152,6 +152,11 @@ class ReadConformance:
         assert head is not None
         assert (head.version, head.resource_version, head.gone) == (2, 3, False)
         assert store.live("one", "Nothing") == store.live("nowhere", "Pod") == []
+        assert store.has_live("one", "Pod")
+        assert not store.has_live("one", "Nothing") and not store.has_live("nowhere", "Pod")
+        store.append([observation("n", 20, kind="Node", gone=True), observation("", None, kind="Queue")])
+        assert store.live("one", "Node") == [] and not store.has_live("one", "Node")
+        assert not store.has_live("one", "Queue"), "what is said of the kind as a whole is no object"
 
     def test_position_at_is_the_last_one_in_time(self, world: EventStore) -> None:
         events = [event for event in world.read() if not event.late]

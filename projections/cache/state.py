@@ -9,7 +9,7 @@ namespaced, else the name; tasks of a job are keyed by pod UID, tasks of a node 
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, ValuesView
+from collections.abc import Collection, ItemsView, Iterator, ValuesView
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -218,7 +218,10 @@ class NodeInfo(msgspec.Struct, gc=False):
     def tasks(self) -> dict[str, TaskInfo]:
         if self.following is not None:
             following, self.following = self.following, None
-            self.made.update((f"{ref.namespace}/{ref.name}", following_task((ref, like))) for ref, like in following)
+            made = self.made
+            for one in following:
+                ref = one[0]
+                made[f"{ref.namespace}/{ref.name}"] = following_task(one)
         return self.made
 
     @property
@@ -292,9 +295,30 @@ class JobInfo(msgspec.Struct, gc=False):
 
     def _make(self) -> None:
         following, self.following = self.following, None
+        made, by_status = self.made, self.made_by_status
         for task in map(following_task, following or ()):
-            self.made[task.uid] = task
-            self.made_by_status.setdefault(task.status, {})[task.uid] = task
+            uid, status = task.uid, task.status
+            made[uid] = task
+            index = by_status.get(status)
+            if index is None:
+                by_status[status] = {uid: task}
+            else:
+                index[uid] = task
+
+    def requests_of(self, status: int) -> Iterator[Resource]:
+        """What the tasks of a status ask for."""
+        for task in self.made_by_status.get(status, {}).values():
+            yield task.resreq
+        for ref, like in self.following or ():
+            if task_status(ref.phase, ref.deleting, ref.node_name) == status:
+                yield like[6]
+
+    def count_of(self, statuses: Collection[int]) -> int:
+        """The number of its tasks that have one of some statuses."""
+        made = sum(len(index) for status, index in self.made_by_status.items() if status in statuses)
+        return made + sum(
+            task_status(ref.phase, ref.deleting, ref.node_name) in statuses for ref, _ in self.following or ()
+        )
 
     @property
     def ready_task_num(self) -> int:

@@ -57,6 +57,14 @@ def keys(cache: Cache, kind: str) -> list[str]:
     return list(getattr(cache, attribute)) if attribute is not None else []
 
 
+def any_held(cache: Cache, kind: str) -> bool:
+    """Whether the cache holds an object of a kind, or a pod."""
+    if kind == "PodGroup":
+        return any(job.held is not None for job in cache.jobs.values())
+    attribute = "pods" if kind == "Pod" else ATTRIBUTES.get(kind)
+    return attribute is not None and bool(getattr(cache, attribute))
+
+
 def put(cache: Cache, kind: str, key: str, obj: Any) -> None:
     """Set or, with None, take away an object without any consequence; for the loader of snapshots. Of the kinds in
     UNREAD it may be Unread."""
@@ -80,4 +88,4 @@ def put(cache: Cache, kind: str, key: str, obj: Any) -> None:
         store[key] = obj
 
 
-__all__ = ["ATTRIBUTES", "UNREAD", "held", "kept", "keys", "put"]
+__all__ = ["ATTRIBUTES", "UNREAD", "any_held", "held", "kept", "keys", "put"]

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from volcano.objects.core import Affinity, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.intree import inline_attachment
 from volcano.objects.scheduling import CSINode, PodGroup, Queue, StorageClass
@@ -69,8 +71,7 @@ class PlacedPod:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(msgspec.Struct, frozen=True):
     """A node at the position. `schedulable` says that the scheduler's snapshot has it (phase Ready); `position` is
     where the log last saw it. `pods` counts the tasks on it, with `assumed` ones that wait for a volume there and are
     not bound yet (taken off idle too)."""
@@ -79,8 +80,8 @@ class NodeView:
     node: Node | None
     allocatable: Amounts
     idle: Amounts
-    releasing: Amounts = field(default_factory=dict)
-    pipelined: Amounts = field(default_factory=dict)
+    releasing: Amounts = msgspec.field(default_factory=dict)
+    pipelined: Amounts = msgspec.field(default_factory=dict)
     pods: int = 0
     pods_max: int | None = None
     schedulable: bool = True

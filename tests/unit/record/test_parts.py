@@ -145,9 +145,9 @@ def kept_up(
 
 def test_snapshots_are_made_as_they_fall_due(db: Path) -> None:
     meters = kept_up(db, [], 6_000 * SECOND, snapshots=True)
-    assert meters.count("snapshots") == 2
+    assert meters.count("snapshots") == 4
     with open_store(str(db)) as store:
-        assert [one.position for one in store.snapshots()] == [2_500, 5_000]
+        assert [one.position for one in store.snapshots()] == [1_250, 2_500, 3_750, 5_000]
 
 
 def test_what_is_older_than_retained_is_dropped_and_the_rest_stays_whole(db: Path) -> None:
