@@ -17,6 +17,7 @@ from projections.diagnosis.amounts import add, exceeding, subtract
 from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.views import INDEX_LABEL, Amounts, ClusterView, GroupView, NodeView, PlacedPod, TaskView
+from projections.diagnosis.volumes import Chosen
 from volcano.objects.core import Pod
 
 READY = ("Bound", "Binding", "Running", "Allocated", "Succeeded")
@@ -93,6 +94,7 @@ class _Run:
         self.taken: dict[str, Amounts] = {}
         self.extra: list[PlacedPod] = []
         self.reserved: list[str] = []
+        self.chosen: dict[str, Chosen] = {}
         self.checks = 0
         self.nodes = cluster.schedulable_nodes()
         self.looks: dict[object, _Look] = {}
@@ -137,7 +139,7 @@ class _Run:
         return None
 
     def _place_looking_at_all(self, task: TaskView, pod: Pod) -> str | None:
-        evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken, self.reserved)
+        evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken, self.reserved, self.chosen)
         place = next((at for at, (_, _, node) in enumerate(self.emptiest) if not refuses(evaluation.on(node))), None)
         self.checks += len(self.emptiest) if place is None else place + 1
         if place is None:
@@ -149,6 +151,7 @@ class _Run:
         self.extra.append(PlacedPod.of(pod, best.name))
         if evaluation.volumes is not None:
             self.reserved += evaluation.volumes.take(best)
+            self.chosen.update(evaluation.volumes.picks(best))
         return best.name
 
     def _emptiness(self, node: NodeView) -> tuple[float, str, NodeView]:

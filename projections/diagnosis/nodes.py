@@ -16,13 +16,13 @@ from projections.diagnosis.podaffinity import InterPodAffinity, affinity_terms, 
 from projections.diagnosis.reasons import VOLUME_FAMILIES, Reason
 from projections.diagnosis.spread import TopologySpread, hard_constraints
 from projections.diagnosis.views import Amounts, ClusterView, NodeView, PlacedPod, TaskView, attached_inline, host_ports
-from projections.diagnosis.volumes import AttachLimits, VolumeBinding
+from projections.diagnosis.volumes import AttachLimits, Chosen, VolumeBinding
 from volcano.objects.core import Pod
 
 
 class Evaluation:
     """One pod against the cluster. `extra` are pods that a trial has placed, `taken` what they use by node, `reserved`
-    the volumes that their claims took."""
+    the volumes that their claims took, `chosen` the claims that they were the first to use."""
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class Evaluation:
         extra: Sequence[PlacedPod] = (),
         taken: Mapping[str, Amounts] | None = None,
         reserved: Sequence[str] = (),
+        chosen: Mapping[str, Chosen] | None = None,
     ) -> None:
         self.task, self.pod, self.cluster = task, pod, cluster
         self.taken = taken or {}
@@ -49,7 +50,7 @@ class Evaluation:
                     self.by_node.setdefault(one.node, []).append(one)
         self.affinity = InterPodAffinity(PlacedPod.of(pod), cluster.nodes, placed)
         self.spread = TopologySpread(pod, cluster.schedulable_nodes(), placed)
-        self.volumes = VolumeBinding(self.claims, cluster, reserved) if self.claims.states else None
+        self.volumes = VolumeBinding(self.claims, cluster, reserved, chosen) if self.claims.states else None
         own = attached_inline(pod)
         self.limits = AttachLimits(self.claims, cluster, placed, own) if self.claims.states or own else None
 

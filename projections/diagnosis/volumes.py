@@ -48,6 +48,18 @@ class Candidate(NamedTuple):
     prebound: bool
 
 
+class Chosen(NamedTuple):
+    """What a waiting claim is to be bound to by another pod that uses it too: `volume`, or one that is to be made for
+    `node`."""
+
+    node: str
+    volume: PersistentVolume | None = None
+
+    def suits(self, node: NodeView) -> bool:
+        """Whether a pod on that node could use it."""
+        return self.node == node.name if self.volume is None else on_node(self.volume, node.labels, node.name)
+
+
 class Search(NamedTuple):
     """The volumes for one waiting claim: those that may do, and the ones of its class that can't, with why."""
 
@@ -142,7 +154,14 @@ def search(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) ->
 class VolumeBinding:
     """The check for one pod's claims: volumes sorted out once, asked node by node."""
 
-    def __init__(self, claims: PodClaims, cluster: ClusterView, reserved: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        claims: PodClaims,
+        cluster: ClusterView,
+        reserved: Iterable[str] = (),
+        chosen: Mapping[str, Chosen] | None = None,
+    ) -> None:
+        self.chosen: Mapping[str, Chosen] = chosen or {}
         self.bound = [state for state in claims.states if state.bound]
         self.waiting = sorted((s for s in claims.states if s.delayed), key=lambda s: (storage_asked(s.claim), s.key))
         self.reserved = frozenset(reserved)
@@ -198,11 +217,19 @@ class VolumeBinding:
         taken: list[str] = []
         planned: list[tuple[ClaimState, Candidate | None]] = []
         for state in self.waiting:
-            candidate = self._match(state, node, taken)
+            candidate = self._match(state, node, taken) if state.key not in self.chosen else None
             if candidate is not None:
                 taken.append(candidate.volume.metadata.name)
             planned.append((state, candidate))
         return planned
+
+    def picks(self, node: NodeView) -> dict[str, Chosen]:
+        """The same, as those see it who share the claims. What others had chosen is theirs."""
+        return {
+            state.key: Chosen(node.name, candidate.volume if candidate is not None else None)
+            for state, candidate in self.plan(node)
+            if state.key not in self.chosen
+        }
 
     def _match(self, state: ClaimState, node: NodeView, taken: Sequence[str]) -> Candidate | None:
         found = self.searches.get(state.key)
@@ -219,6 +246,11 @@ class VolumeBinding:
         """Why a waiting claim cannot be served on the node; '' when all can."""
         taken: list[str] = []
         for state in self.waiting:
+            picked = self.chosen.get(state.key)
+            if picked is not None:
+                if not picked.suits(node):
+                    return f"claim {state.name} is on its way for node {picked.node}"
+                continue
             if state.selected_node and state.selected_node != node.name:
                 return f"claim {state.name} is being provisioned for node {state.selected_node}"
             candidate = None if state.selected_node else self._match(state, node, taken)
@@ -362,4 +394,4 @@ def _attachment(
     return Attachment(provisioner, f"claim {key}") if provisioner and provisioner != NO_PROVISIONER else None
 
 
-__all__ = ["AttachLimits", "Attachment", "VolumeBinding", "selected_node"]
+__all__ = ["AttachLimits", "Attachment", "Chosen", "VolumeBinding", "selected_node"]

@@ -14,7 +14,7 @@ from projections.diagnosis.gang import Trial, ready_count, try_gang
 from projections.diagnosis.nodes import refuses
 from projections.diagnosis.reasons import Reason, fit_message
 from projections.diagnosis.views import ClusterView, GroupView, TaskView
-from projections.diagnosis.volumes import VolumeBinding
+from projections.diagnosis.volumes import Chosen, VolumeBinding
 from projections.diagnosis.words import task_message
 from vcledger.scheduler import binder, place
 from vcledger.scheduler.decision import Hand
@@ -105,22 +105,22 @@ def _plans(hand: Hand, cluster: ClusterView, trial: Trial) -> tuple[list[place.P
     flow = hand.flow
     plans: list[place.Plan] = []
     reserved: list[str] = []
-    claimed: dict[str, str] = {}
+    chosen: dict[str, Chosen] = {}
     nodes = {node.name: node for node in cluster.nodes}
     for task in trial.order:
         name = trial.placed.get(task.uid)
         if name is None or task.pod is None:
             continue
         claims = pod_claims(task.pod, cluster)
-        binding = VolumeBinding(claims, cluster, reserved) if claims.states else None
-        plan = place.claims_on(flow, task, binding, nodes[name], claimed)
+        binding = VolumeBinding(claims, cluster, reserved, chosen) if claims.states else None
+        plan = place.claims_on(flow, task, binding, nodes[name])
         found = binding.check(nodes[name]) if binding is not None else []
         problems = [Reason("claims", one.text, one.detail) for one in claims.problems]
         if plan.refused or problems or refuses(found):
             return plans, plan._replace(refused=plan.refused or (*problems, *found))
         reserved += [one.volume for one in plan.bindings]
-        claimed.update({static.claim: name for static in plan.bindings})
-        claimed.update({provision.claim: name for provision in plan.provisions})
+        if binding is not None:
+            chosen.update(binding.picks(nodes[name]))
         plans.append(plan)
     return plans, None
 

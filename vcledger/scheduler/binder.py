@@ -93,7 +93,9 @@ def flush(hand: Hand, *, whole: bool) -> None:
 
 def start(hand: Hand, task: FlowTask, batch: int | None = None) -> None:
     """The task's volumes if they are not ready, else its binding."""
-    if task.has_volume_work:
+    if task.has_volume_work and not (task.bindings or task.provisions):
+        volume_binder.wait(hand, task)
+    elif task.has_volume_work:
         volume_binder.request_next(hand, task)
     else:
         request(hand, task, task.cause, batch)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from projections.diagnosis.claims import SELECTED_NODE, fully_bound
 from projections.diagnosis.volumes import on_node
 from vcledger.scheduler.state import Flow, FlowTask
-from volcano.events.volume import VolumeWait
+from volcano.events.volume import SharedClaim, VolumeWait
 from volcano.objects import intree
 from volcano.objects.core import Node, PersistentVolume, PersistentVolumeClaim
 
@@ -79,6 +79,10 @@ def check_bindings(flow: Flow, task: FlowTask) -> Found:
         found = _provision(flow, task, node, provision.claim)
         if found is not None:
             return found
+    for other in task.shared:
+        found = _shared(flow, task, node, other)
+        if found is not None:
+            return found
     return DONE
 
 
@@ -119,6 +123,33 @@ def _provision(flow: Flow, task: FlowTask, node: Node, claim: str) -> Found | No
         if found is not None:
             return found
     return None if fully_bound(pvc) else _wait(PVC, claim, NOT_BOUND)
+
+
+def _shared(flow: Flow, task: FlowTask, node: Node, one: SharedClaim) -> Found | None:
+    """One claim that another task's binding is to bind; None: it is bound. When that binding has come to nothing, this
+    one has too."""
+    pvc = flow.claims.api.get(one.claim)
+    if pvc is None or pvc.metadata.uid != one.claim_uid:
+        return _fail(PVC, one.claim, f'failed to check binding: could not find v1.PersistentVolumeClaim "{one.claim}"')
+    if pvc.spec.volume_name:
+        away = _provisioned(flow, node, pvc)
+        return away if away is not None else None if fully_bound(pvc) else _wait(PVC, one.claim, NOT_BOUND)
+    if _on_its_way(flow, task, pvc, one):
+        return _wait(PVC, one.claim, NOT_BOUND)
+    return _fail(PVC, one.claim, f'PVC "{pvc.metadata.name}" is not on its way to be bound any more')
+
+
+def _on_its_way(flow: Flow, task: FlowTask, claim: PersistentVolumeClaim, one: SharedClaim) -> bool:
+    """Whether somebody still assumes the claim bound, or the API server has been told what to bind it to."""
+    if not one.volume:
+        assumed = flow.claims.assumed.get(one.claim)
+        if assumed is not None:
+            return assumed.node == task.node
+        return (claim.metadata.annotations or {}).get(SELECTED_NODE, "") == task.node
+    for volume in (flow.volumes.latest.get(one.volume), flow.volumes.api.get(one.volume)):
+        if volume is not None and volume.spec.claim_ref is not None and volume.spec.claim_ref.uid == one.claim_uid:
+            return True
+    return False
 
 
 def _provisioned(flow: Flow, node: Node, claim: PersistentVolumeClaim) -> Found | None:

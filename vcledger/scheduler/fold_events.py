@@ -55,7 +55,8 @@ def _unwatch(flow: Flow, task: FlowTask) -> None:
 
 def _watched(task: FlowTask) -> list[str]:
     names = [watch_key("PersistentVolume", one.volume) for one in task.bindings]
-    claims = [*(one.claim for one in task.bindings), *(one.claim for one in task.provisions)]
+    names += [watch_key("PersistentVolume", one.volume) for one in task.shared if one.volume]
+    claims = [one.claim for some in (task.bindings, task.provisions, task.shared) for one in some]
     return names + [watch_key("PersistentVolumeClaim", claim) for claim in claims]
 
 
@@ -140,6 +141,7 @@ def _unschedulable(flow: Flow, at: Recorded, event: scheduling.TaskUnschedulable
 def _assumed(flow: Flow, at: Recorded, event: volume.VolumesAssumed) -> None:
     task = flow.tasks[at.uid]
     task.bindings, task.provisions, task.cause = event.bindings, event.provisions, at.position
+    task.shared = event.shared
     task.written, task.volumes_ready = 0, event.all_bound
     for one in event.bindings:
         made = bodies.volume_for_claim(flow.volumes.raw[one.volume], flow.claims.api[one.claim])
@@ -193,6 +195,11 @@ def _written(flow: Flow, task: FlowTask, kind: str, key: str, version: str) -> N
     if task.written < len(task.bindings) + len(task.provisions):
         return
     task.phase = after(task.phase, Step.ALL_WRITTEN)
+    _wait(flow, task)
+
+
+def _wait(flow: Flow, task: FlowTask) -> None:
+    """The wait for the task's volumes begins."""
     task.since, task.checks, task.waits = flow.now, 0, ()
     flow.waiting[task.uid] = flow.now
     for name in _watched(task):
@@ -216,7 +223,11 @@ def _doubt(position: int, intent: Intent) -> Doubt:
 
 def _checked(flow: Flow, at: Recorded, event: volume.BindingChecked) -> None:
     task = flow.tasks[at.uid]
+    queued = task.phase is Phase.QUEUED
     task.phase = after(task.phase, Step.CHECKED)
+    if queued:
+        flow.bind_queue.pop(task.uid, None)
+        _wait(flow, task)
     task.waits, task.checks, task.cause = event.waits, event.check, at.position
 
 

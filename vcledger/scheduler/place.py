@@ -16,7 +16,7 @@ from projections.diagnosis.claims import class_name
 from projections.diagnosis.nodes import Evaluation, looks_at_pods, refuses, uses_volumes
 from projections.diagnosis.reasons import VOLUME_BIND, Reason
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod, TaskView
-from projections.diagnosis.volumes import VolumeBinding, storage_asked
+from projections.diagnosis.volumes import Chosen, VolumeBinding, storage_asked
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.fold_events import condition_is_news
@@ -25,7 +25,7 @@ from vcledger.scheduler.state import Flow, HeldView
 from vcledger.why_views import lone_task, reported_attachments, task_view
 from volcano.events.base import Subject, TaskRef
 from volcano.events.scheduling import FitErrors, TaskAllocated, TaskUnschedulable
-from volcano.events.volume import Provision, StaticBinding, VolumesAssumed
+from volcano.events.volume import Provision, SharedClaim, StaticBinding, VolumesAssumed
 from volcano.objects import intree
 from volcano.objects.core import PersistentVolumeClaim, Pod
 from volcano.objects.quantity import QuantityInvalid, exact_value
@@ -40,6 +40,7 @@ class Plan(NamedTuple):
     node_uid: str
     bindings: tuple[StaticBinding, ...] = ()
     provisions: tuple[Provision, ...] = ()
+    shared: tuple[SharedClaim, ...] = ()
     claims: bool = False
     refused: tuple[Reason, ...] = ()
 
@@ -126,36 +127,38 @@ def plan_on(flow: Flow, evaluation: Evaluation, node: NodeView) -> Plan:
     found = evaluation.on(node)
     if refuses(found):
         return Plan(evaluation.task, node.name, _uid(node), refused=tuple(found))
-    return claims_on(flow, evaluation.task, evaluation.volumes, node, {})
+    return claims_on(flow, evaluation.task, evaluation.volumes, node)
 
 
 def _uid(node: NodeView) -> str:
     return node.node.metadata.uid if node.node is not None else ""
 
 
-def claims_on(
-    flow: Flow, task: TaskView, volumes: VolumeBinding | None, node: NodeView, claimed: Mapping[str, str]
-) -> Plan:
-    """What the claims of a task take on a node that nothing else refuses. `claimed`: claims that the same decision has
-    given to a node already."""
+def claims_on(flow: Flow, task: TaskView, volumes: VolumeBinding | None, node: NodeView) -> Plan:
+    """What the claims of a task take on a node that nothing else refuses. A claim that another task, in this decision
+    or in flight, is about to have bound is waited for with it."""
     plan = Plan(task, node.name, _uid(node), claims=volumes is not None)
     bindings: list[StaticBinding] = []
     provisions: list[Provision] = []
+    shared: list[SharedClaim] = []
     for state, candidate in volumes.plan(node) if volumes is not None else ():
         volume = candidate.volume.metadata if candidate is not None else None
-        other = claimed.get(state.key) or _held_by_other(flow, task.uid, state.key, volume.name if volume else "")
-        if other:
-            if other != node.name:
-                detail = f"claim {state.name} is on its way for node {other}"
+        uid = state.claim.metadata.uid
+        other = volumes.chosen.get(state.key) if volumes is not None else None
+        other = other or _held_by_other(flow, task.uid, state.key, volume.name if volume else "")
+        if other is not None:
+            if not other.suits(node):
+                detail = f"claim {state.name} is on its way for node {other.node}"
                 return plan._replace(refused=(Reason("volumes", VOLUME_BIND, detail),))
+            name = other.volume.metadata.name if other.volume is not None else ""
+            shared.append(SharedClaim(claim=state.key, claim_uid=uid, volume=name))
         elif volume is not None:
-            uid = state.claim.metadata.uid
             bindings.append(StaticBinding(volume=volume.name, claim=state.key, volume_uid=volume.uid, claim_uid=uid))
         elif enough_capacity(flow, state.claim, node):
             provisions.append(
                 Provision(
                     claim=state.key,
-                    claim_uid=state.claim.metadata.uid,
+                    claim_uid=uid,
                     storage_class=class_name(state.claim),
                     provisioner=state.provisioner,
                 )
@@ -163,15 +166,16 @@ def claims_on(
         else:
             detail = f"claim {state.name}: class {class_name(state.claim)} has not enough free capacity here"
             return plan._replace(refused=(Reason("volumes", VOLUME_BIND, detail),))
-    return plan._replace(bindings=tuple(bindings), provisions=tuple(provisions))
+    return plan._replace(bindings=tuple(bindings), provisions=tuple(provisions), shared=tuple(shared))
 
 
-def _held_by_other(flow: Flow, uid: str, claim: str, volume: str) -> str:
-    """The node for which another pod's binding of the same claim is under way; '' when none is."""
-    for held in (flow.claims.assumed.get(claim), flow.volumes.assumed.get(volume)):
-        if held is not None and held.uid != uid:
-            return held.node
-    return ""
+def _held_by_other(flow: Flow, uid: str, claim: str, volume: str) -> Chosen | None:
+    """What another pod's binding of the same claim, under way, has chosen; None when there is none."""
+    made = flow.claims.assumed.get(claim)
+    if made is not None and made.uid != uid:
+        return Chosen(made.node)
+    held = flow.volumes.assumed.get(volume)
+    return Chosen(held.node, held.object) if held is not None and held.uid != uid else None
 
 
 def enough_capacity(flow: Flow, claim: PersistentVolumeClaim, node: NodeView) -> bool:
@@ -247,7 +251,8 @@ def allocate(hand: Hand, plan: Plan, job: str, cause: int | None, *, ready: int 
             node=plan.node,
             bindings=plan.bindings,
             provisions=plan.provisions,
-            all_bound=not plan.bindings and not plan.provisions,
+            shared=plan.shared,
+            all_bound=not (plan.bindings or plan.provisions or plan.shared),
         )
         position = hand.add(subject_of(plan.task), assumed, cause=position)
     return position

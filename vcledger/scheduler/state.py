@@ -21,7 +21,7 @@ from vcledger.scheduler.assumed import AssumeCache
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import BASE_MICROSECONDS, WorkQueue
 from vcledger.scheduler.transitions import Phase
-from volcano.events.volume import Provision, StaticBinding, VolumeWait
+from volcano.events.volume import Provision, SharedClaim, StaticBinding, VolumeWait
 from volcano.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.resource import Resource
 
@@ -54,6 +54,7 @@ class FlowTask(msgspec.Struct, gc=False):
     attempt     number of this attempt to bind it, from 1; `posts` the bindings sent in it, the last at `post_at`
     bindings    claims for volumes that there are, `provisions` claims for which one is to be made, in the order in
                 which they are written; `written` counts those that the API server has taken
+    shared      claims that another task's binding is to bind: waited for, never written nor reverted
     volumes_ready  the volumes are bound: not to be done again
     waits       what the last check of the volumes waited for; waiting since `since`, checked `checks` times
     bound_to    the node on which a watch has shown the pod, '' while none has
@@ -74,6 +75,7 @@ class FlowTask(msgspec.Struct, gc=False):
     post_at: int = 0
     bindings: tuple[StaticBinding, ...] = ()
     provisions: tuple[Provision, ...] = ()
+    shared: tuple[SharedClaim, ...] = ()
     written: int = 0
     volumes_ready: bool = False
     since: int = 0
@@ -89,8 +91,8 @@ class FlowTask(msgspec.Struct, gc=False):
 
     @property
     def has_volume_work(self) -> bool:
-        """Something was assumed that is not bound yet."""
-        return bool(self.bindings or self.provisions) and not self.volumes_ready
+        """Something was assumed, or is waited for, that is not bound yet."""
+        return bool(self.bindings or self.provisions or self.shared) and not self.volumes_ready
 
 
 class Intent(NamedTuple):

@@ -15,6 +15,7 @@ from vcledger.scheduler import binder
 from vcledger.scheduler.checks import Outcome, check_bindings
 from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, ref_of
 from vcledger.scheduler.fold_events import assumed_of
+from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import backoff_microseconds
 from vcledger.scheduler.requests import Answer, Get, Update
 from vcledger.scheduler.state import SECOND, Doubt, Flow, FlowTask, Intent
@@ -242,6 +243,21 @@ def _revert_unwritten(hand: Hand, task: FlowTask, message: str, cause: int, done
 
 
 # --- the wait -----------------------------------------------------------------------------------------------------
+
+
+def wait(hand: Hand, task: FlowTask) -> None:
+    """Nothing is to be written for the task: it begins to wait for claims that another task's binding is to bind, and
+    they are looked at at once."""
+    found = check_bindings(hand.flow, task)
+    event = BindingChecked(
+        node=task.node,
+        waiting=True,
+        waits=found.waits if found.outcome is Outcome.WAIT else (),
+        check=0,
+        timeout_seconds=hand.flow.config.bind_timeout_seconds,
+    )
+    position = hand.add(pod_subject(task), event, cause=task.cause)
+    hand.then.append(Noticed("changed", task.uid, position))
 
 
 def check(hand: Hand, task: FlowTask, *, timed: bool) -> None:

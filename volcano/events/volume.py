@@ -31,6 +31,14 @@ class Provision(Value, frozen=True):
     provisioner: str = ""
 
 
+class SharedClaim(Value, frozen=True):
+    """A claim that another pod's binding, under way, is to bind: to `volume`, or '' where one is to be made."""
+
+    claim: str
+    claim_uid: str = ""
+    volume: str = ""
+
+
 class VolumeWait(Value, frozen=True):
     """One thing that is not there yet. `kind` and `name` say of which object (a claim as namespace/name)."""
 
@@ -40,13 +48,14 @@ class VolumeWait(Value, frozen=True):
 
 
 class VolumesAssumed(DomainEvent, frozen=True):
-    """The cache now holds these claims and volumes as if bound for the pod on `node`. `all_bound`: there was nothing
-    to assume."""
+    """The cache now holds these claims and volumes as if bound for the pod on `node`. `shared` are waited for, but are
+    another pod's to write and to revert. `all_bound`: there was nothing to assume nor to wait for."""
 
     node: str
     bindings: tuple[StaticBinding, ...] = ()
     provisions: tuple[Provision, ...] = ()
     all_bound: bool = False
+    shared: tuple[SharedClaim, ...] = ()
 
 
 class PVUpdateRequested(DomainEvent, frozen=True):

@@ -188,14 +188,16 @@ def test_an_assumption_is_one_pods_and_ends_with_that_pods_word_only(world: Worl
     assert not store.end("pv1", "pa-u")
 
 
-def test_pods_that_share_a_claim_go_where_the_first_took_it(world: World) -> None:
-    one_volume(world)
+@pytest.mark.parametrize("node_of_volume", ["", "n1"])
+def test_pods_that_share_a_claim_go_where_the_firsts_volume_is(world: World, node_of_volume: str) -> None:
+    one_volume(world, node=node_of_volume)
     world.see(pod("pb", 102, claims=["c1"]))
     world.do(AssumeTask("d/pa", "n1"))
     here, there = plan_for(world.flow, "d/pb", "n1"), plan_for(world.flow, "d/pb", "n2")
     assert here is not None and there is not None
     assert (here.refused, here.bindings, here.provisions) == ((), (), ())
-    assert "c1" in there.refused[0].line or "c1" in (there.refused[0].detail or "")
+    assert [one.volume for one in here.shared] == ["pv1"]
+    assert bool(there.refused) is bool(node_of_volume)
 
 
 def test_a_volume_of_a_claim_that_is_gone_is_not_the_new_claims(world: World) -> None:
