@@ -18,6 +18,8 @@ class TestSQLite(EventStoreConformance):
             yield opener
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.postgres
 class TestPostgreSQL(EventStoreConformance):
     @pytest.fixture

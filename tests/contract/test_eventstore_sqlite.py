@@ -140,6 +140,7 @@ class TestReadOnly:
         assert "import" not in str(caught.value)
         assert "\n" not in str(caught.value)
 
+    @pytest.mark.slow
     def test_in_a_folder_that_cannot_be_written(self) -> None:
         # Rights do not hold root back, so another process gives its rights up first.
         script = """
@@ -188,6 +189,7 @@ class TestBusy:
             holder.close()
             assert store.append([observation("x", at=START + 10**9)]).positions == [21]
 
+    @pytest.mark.slow
     def test_e2_a_reader_that_turns_to_writing(self, path: Path) -> None:
         """python/cpython#124510: a transaction that has read and then writes fails at once when another wrote between,
         whatever the timeout. Here no append ever begins by reading without the writers' lock."""
@@ -254,6 +256,7 @@ class TestFullDisk:
 
 
 class TestCrash:
+    @pytest.mark.slow
     def test_what_was_acknowledged_survives_kill(self, path: Path) -> None:
         script = """
 import sys

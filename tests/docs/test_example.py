@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my-scheduler" / "test_my_scheduler.py"
 
 
@@ -19,6 +21,7 @@ def run(path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_it_passes_in_forty_lines(tmp_path: Path) -> None:
     copy = tmp_path / EXAMPLE.name
     copy.write_text(EXAMPLE.read_text())
@@ -27,6 +30,7 @@ def test_it_passes_in_forty_lines(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_it_fails_when_its_logic_is_turned_round(tmp_path: Path) -> None:
     copy = tmp_path / EXAMPLE.name
     text = EXAMPLE.read_text()

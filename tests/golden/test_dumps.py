@@ -57,6 +57,7 @@ def test_the_cache_equals_the_dump_at_its_marker(ledgers: Callable[[Path], Path]
         assert found["only_the_scheduler_knows"] == found["explained"] == []
 
 
+@pytest.mark.slow
 def test_the_moment_may_be_named_by_marker_and_by_position(ledgers: Callable[[Path], Path]) -> None:
     dump = DUMPS[0]
     ledger = ledgers(dump.parent)
@@ -229,6 +230,7 @@ def keep_four(documents: Documents) -> None:
     del documents[3:-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [keep_nodes_only, keep_four], ids=lambda change: change.__name__)
 @pytest.mark.parametrize("dump", [IN_FLIGHT, DUMPS[0]], ids=lambda path: path.name)
 def test_older_layouts_of_the_same_moment_are_equal_too(

@@ -42,6 +42,7 @@ def look_around(cache: Cache, rng: random.Random) -> None:
         assert node.task_count == len(node_json(node)["tasks"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", sorted(MODELS))
 def test_any_past_state_is_that_of_a_rebuild(ledger: Ledger, model: str) -> None:
     seed = random.randrange(2**32)

@@ -34,6 +34,7 @@ def test_each_scenario_passes(path: Path) -> None:
     assert result.facts == len(script.facts) + sum(len(one.facts) for one in script.checkpoints)
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_e1_passes_on_postgresql(postgres_server: str) -> None:
     script = read_script(REPORTS / "E1.jsonl")

@@ -586,6 +586,7 @@ def test_counts_first_and_last_time_of_what_was_said(ledgers: dict[str, Ledger])
     assert (refusals[0].first or "") < (refusals[0].last or "")
 
 
+@pytest.mark.slow
 def test_without_an_audit_log_the_answer_is_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The watch alone tells why; an audit log only adds proofs."""
     folder = recording("02")

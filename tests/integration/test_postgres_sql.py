@@ -69,6 +69,7 @@ def read_whole(text: str) -> list[str]:
     return [step for step in steps if "never executed" not in step and "rows=0" not in step]
 
 
+@pytest.mark.slow
 def test_a_range_of_positions_reads_its_partition_alone(large: psycopg.Connection[tuple[object, ...]]) -> None:
     text = plan(large, "SELECT position, name, type FROM events_view WHERE position BETWEEN 4100 AND 4200")
     assert partitions_read(text) == {"events_4001_6000"}
@@ -141,6 +142,7 @@ def reader_url(postgres_url: str) -> Iterator[str]:
             connection.execute("DROP ROLE auditor")
 
 
+@pytest.mark.slow
 def test_a_role_that_only_reads(reader_url: str) -> None:
     """`get`, `why`, `log` and following work; nothing can be written."""
     run = CliRunner()

@@ -138,6 +138,7 @@ LINES = [
 BINDING = "/api/v1/namespaces/default/pods/p/binding"
 
 
+@pytest.mark.slow
 def test_facts_at_checkpoints_and_at_the_end(tmp_path: Path) -> None:
     facts = [
         {"pod": "default/p", "node": "n1", "phase": "Running", "assumed": False, "bind": "succeeded"},

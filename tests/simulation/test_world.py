@@ -48,6 +48,7 @@ def test_a_lot_of_each_fault(fault: str) -> None:
     assert sim.simulate(1, 40, (fault,), twice=False).broken == ()
 
 
+@pytest.mark.slow
 def test_the_log_on_a_disk_is_the_one_in_memory(tmp_path: Path) -> None:
     plan = plans.draw(5, 20)
     on_disk, in_memory = sim.once(plan, tmp_path / "ledger.db"), sim.once(plan, None)
@@ -103,6 +104,7 @@ class TestFailures:
         with open_store(str(folder / "ledger.db"), read_only=True) as store:
             assert sim.digest_of(store) == (result.digest, result.events)
 
+    @pytest.mark.slow
     def test_what_never_rests_is_told(self) -> None:
         """A pod that fits nowhere waits for ever, which no plan draws."""
         plan = plans.draw(1, 10, ())
@@ -130,6 +132,7 @@ class TestCrashes:
         drawn = plans.draw(seed, 8, ())
         return Plan(seed, 8, drawn.tight, 70 * SECOND, drawn.doings, faults)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", [1, 2])
     @pytest.mark.parametrize("before_effects", [False, True])
     def test_at_every_step(self, seed: int, before_effects: bool) -> None:
@@ -173,6 +176,7 @@ def test_while_the_log_refuses_no_effect_leaves() -> None:
     assert sent == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [6])
 def test_no_hash_order_gets_into_the_log(seed: int) -> None:
     """Other processes, whose strings hash differently, write the same log."""

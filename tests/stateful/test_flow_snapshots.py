@@ -127,6 +127,7 @@ def after_recovery(store: Any, now: int, *, snapshot_at: int | None) -> tuple[li
     return events, sent, loop.flow.digest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_process_that_dies_anywhere_goes_on_from_a_snapshot_as_from_the_whole_log(seed: int) -> None:
     events = list(world_log(seed).read())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 
 from vcledger.sim.plan import Plan
@@ -12,6 +13,7 @@ from vcledger.testing.strategies import GROUP_ANNOTATION, ClusterObjects, cluste
 from volcano.objects import kinds
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(clusters())
 def test_a_cluster_names_only_what_it_has(cluster: ClusterObjects) -> None:

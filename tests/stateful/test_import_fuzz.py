@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -102,6 +103,7 @@ def test_random_bytes_never_raise(data: bytes, sizes: list[int], format_: Format
     read(data, sizes, format_)
 
 
+@pytest.mark.slow
 @QUICK
 @given(data=st.text(max_size=2000), sizes=sizes)
 def test_random_yaml_never_raises(data: str, sizes: list[int]) -> None:
@@ -187,6 +189,7 @@ def test_damaged_compressed_data_give_what_they_can(data: bytes, sizes: list[int
         assert "\n" not in str(error)
 
 
+@pytest.mark.slow
 @settings(QUICK, max_examples=25)
 @given(parts=st.lists(mutated(0) | one_of(LINES), min_size=1, max_size=6))
 def test_importing_anything_twice_stores_it_once(tmp_path_factory: Any, parts: list[bytes]) -> None:

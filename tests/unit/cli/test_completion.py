@@ -69,6 +69,7 @@ def test_files_may_follow_where_a_file_is_meant(call: Call) -> None:
     assert offered(call, "get", "nodes", "--scheduler-args", "x") == [":0"]
 
 
+@pytest.mark.slow
 def test_kubectl_gets_the_same_answer(call: Call, unschedulable: Path) -> None:
     """kubectl runs `kubectl_complete-vcledger` with the words behind `kubectl vcledger`."""
     words = ["get", "--db", str(unschedulable), "nodes/gpu-"]
@@ -87,6 +88,7 @@ def test_a_script_for_each_shell_and_no_other(call: Call, shell: Shell) -> None:
     assert call("--install-completion", shell.value).exit_code == 2, "took the shell's name for a command, and bash"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
 @pytest.mark.parametrize(
     ("line", "expected"),

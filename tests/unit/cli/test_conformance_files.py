@@ -223,6 +223,7 @@ def test_the_command_counts_and_ends_with_the_counts(call: Call, tmp_path: Path)
     assert f"{good}: passed" in call("conformance", "-v", str(good)).stdout
 
 
+@pytest.mark.slow
 def test_the_command_on_all_vectors_fails_none(call: Call) -> None:
     result = call("conformance", str(GOLDEN / "vectors"), str(GOLDEN / "vectors-1.11"))
     assert result.exit_code == 0, result.stdout

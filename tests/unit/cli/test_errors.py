@@ -217,6 +217,7 @@ def test_the_process_says_it_in_one_line_too(tmp_path: Path) -> None:
     assert one_line(done.stderr)
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(unschedulable: Path) -> None:
     command = [sys.executable, "-m", "cli.main", "log", "--db", str(unschedulable)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
@@ -228,6 +229,7 @@ def test_a_reader_that_goes_away_is_no_error(unschedulable: Path) -> None:
         assert running.wait(timeout=60) == 141
 
 
+@pytest.mark.slow
 def test_names_that_the_terminal_cannot_show_do_not_end_it(unschedulable: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     command = [sys.executable, "-m", "cli.main", "log", "pod/anti-affinity-w-0", "--db", str(unschedulable)]
@@ -236,6 +238,7 @@ def test_names_that_the_terminal_cannot_show_do_not_end_it(unschedulable: Path) 
     assert rb"\u2192" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_behind_stdout_is_one_line(unschedulable: Path) -> None:
     with Path("/dev/full").open("w") as full:
@@ -245,6 +248,7 @@ def test_a_full_disk_behind_stdout_is_one_line(unschedulable: Path) -> None:
     assert done.stderr == "error: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_is_no_error(unschedulable: Path) -> None:
     command = f"exec '{sys.executable}' -m cli.main get nodes --db '{unschedulable}' >&-"
     done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
@@ -261,6 +265,7 @@ def test_a_read_only_folder_is_said_so(unschedulable: Path, tmp_path: Path) -> N
     assert one_line(done.stderr)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     done = process("db", "upgrade", "--db", str(tmp_path / "no" / "new.db"))
     assert done.returncode == 2

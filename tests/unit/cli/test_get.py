@@ -194,6 +194,7 @@ def test_a_job_without_podgroup_shows_what_is_known(call: Call, unschedulable: P
     assert "not found in namespace default" in missing.stderr
 
 
+@pytest.mark.slow
 def test_pending_is_everything_that_waits_with_its_verdict(call: Call, unschedulable: Path) -> None:
     rows = json.loads(call("get", "pending", "--at", PENDING, "-o", "json", db=unschedulable).stdout)
     verdicts = {(row["kind"], row["name"]): row["verdict"] for row in rows}

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from cli.import_ import lines
@@ -20,6 +21,7 @@ from vcledger.ledger import Ledger
 from vcledger.sources.report import Gap, ImportReport
 
 
+@pytest.mark.slow
 def test_the_report_of_a_whole_folder(call: Call, tmp_path: Path) -> None:
     done = call("import", str(recording("07")), "--cluster", "lab", db=tmp_path / "x.db")
     assert done.exit_code == 0 and done.stderr == ""
@@ -43,6 +45,7 @@ def test_the_report_of_a_whole_folder(call: Call, tmp_path: Path) -> None:
     assert " 0 events stored, " in again.stdout
 
 
+@pytest.mark.slow
 def test_snapshots_are_made_unless_told_not_to(call: Call, tmp_path: Path) -> None:
     path = str(recording("06") / "watch.jsonl.zst")
     done = call("import", path, "-o", "json", db=tmp_path / "a.db")
@@ -138,6 +141,7 @@ def test_standard_input(tmp_path: Path) -> None:
     assert done.exit_code == 0 and "stdin: watch lines, 1 read" in done.stdout
 
 
+@pytest.mark.slow
 def test_in_a_process_of_its_own_with_a_pipe(tmp_path: Path) -> None:
     """As a person runs it: no progress bar where there is no terminal, and the second process for snapshots starts."""
     command = [sys.executable, "-m", "cli.main", "import", "-", str(recording("06")), "--db", str(tmp_path / "x.db")]

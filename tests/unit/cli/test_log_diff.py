@@ -144,6 +144,7 @@ def test_prune_takes_the_cluster_whose_marker_is_meant(call: Call, tmp_path: Pat
     assert "up to position 14" in result.stdout
 
 
+@pytest.mark.slow
 def test_prune_keeps_later_states(call: Call, unschedulable: Path, tmp_path: Path) -> None:
     path = tmp_path / "pruned.db"
     shutil.copy(unschedulable, path)
@@ -178,6 +179,7 @@ def ending(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.slow
 def test_log_follows_what_is_appended_until_it_is_interrupted(unschedulable: Path, tmp_path: Path) -> None:
     path = tmp_path / "live.db"
     shutil.copy(unschedulable, path)

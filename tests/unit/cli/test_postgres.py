@@ -12,6 +12,7 @@ from tests.unit.cli.conftest import Call
 pytestmark = pytest.mark.postgres
 
 
+@pytest.mark.slow
 def test_a_database_url_answers_as_a_file_does(call: Call, unschedulable: Path, postgres_url: str) -> None:
     folder = recording("02")
     done = call("import", str(folder / "watch.jsonl.zst"), "--cluster", "lab", "--db", postgres_url)

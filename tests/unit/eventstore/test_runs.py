@@ -85,12 +85,14 @@ EVENTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(batches=st.lists(EVENTS, max_size=4))
 def test_the_same_ledger(tmp_path_factory: pytest.TempPathFactory, batches: list[list[NewEvent]]) -> None:
     both(tmp_path_factory.mktemp("runs"), batches)
 
 
+@pytest.mark.slow
 def test_the_same_ledger_with_dictionaries_and_duplicates(tmp_path: Path) -> None:
     first = [observed(f"uid-{number % 700}", number, number) for number in range(3000)]
     again = [observed(f"uid-{number % 700}", number, number) for number in range(2000, 5000)]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -278,6 +279,7 @@ OVERTAKEN: list[tuple[str, Any]] = [("step", 6), ("touch", "a"), ("step", 1), ("
 OVERTAKEN += [("touch", "a"), ("touch", "a")]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.lists(OPS, max_size=40))
 @example([("step", 6), ("touch", "a"), ("step", 1), ("commit", 1), ("die", None), ("compact", None)])
@@ -287,6 +289,7 @@ def test_ordered_unique_and_reliable_whatever_happens(ops: list[tuple[str, Any]]
     assert run(ops)[0] == []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=8)
 @given(st.lists(st.sampled_from(["touch", "bookmark", "commit-all", "die", "start", "drop"]), max_size=25))
 def test_resumable_as_long_as_no_version_expires_it_lists_once(words: list[str]) -> None:

@@ -143,6 +143,7 @@ def test_names_that_are_none(text: str) -> None:
     assert place("a/b") == ("a", "b")
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_never_two_at_once(seed: int) -> None:

@@ -146,6 +146,7 @@ def test_a_line_of_50_megabytes_is_left_out_with_its_number(tmp_path: Path) -> N
     assert peak < 60 << 20
 
 
+@pytest.mark.slow
 def test_a_pretty_value_of_50_megabytes_is_left_out(tmp_path: Path) -> None:
     huge = json.dumps({"type": "ADDED", "object": {"items": ["y" * 1000] * 50_000}}, indent=1).encode() + b"\n"
     pretty = [json.dumps(json.loads(line), indent=4).encode() + b"\n" for line in (GOOD, ALSO)]
@@ -163,6 +164,7 @@ def test_an_object_of_5_megabytes_is_kept(tmp_path: Path) -> None:
     assert imported(tmp_path, path, db="small.db", options=options).stored == 2
 
 
+@pytest.mark.slow
 def test_a_list_of_any_length_takes_little_memory() -> None:
     """Read item by item: 15 MB on one line, of which never more than a chunk and an item are held."""
     item = compact(pod("p", 1, annotations={"a": "x" * 5000}))

@@ -111,11 +111,13 @@ def test_a_recording_with_its_audit_log_and_dumps(name: str, tmp_path: Path) -> 
     both(tmp_path, recording(name), batch=500)
 
 
+@pytest.mark.slow
 def test_a_recording(tmp_path: Path) -> None:
     report = both(tmp_path, recording("07") / "watch.jsonl.zst", batch=300)
     assert report.gaps
 
 
+@pytest.mark.slow
 def test_again_and_further_on(tmp_path: Path) -> None:
     lines = watch_of("02").splitlines(keepends=True)
     half = written(tmp_path, "half.jsonl", *lines[: len(lines) // 2])
@@ -124,12 +126,14 @@ def test_again_and_further_on(tmp_path: Path) -> None:
     assert report.already > 100
 
 
+@pytest.mark.slow
 def test_files_of_one_time_are_merged(tmp_path: Path) -> None:
     lines = watch_of("02").splitlines(keepends=True)
     paths = [written(tmp_path, f"{number}.jsonl", *lines[number::3]) for number in range(3)]
     both(tmp_path, *paths)
 
 
+@pytest.mark.slow
 def test_watch_lines(tmp_path: Path) -> None:
     lines = [watch_line("MODIFIED", pod(f"p{number % 9}", number + 1)) for number in range(1_500)]
     path = written(tmp_path, "watch.jsonl", *lines)
@@ -212,6 +216,7 @@ def test_without_a_second_process_it_is_read_in_this_one(tmp_path: Path, monkeyp
     assert imported(tmp_path, written(tmp_path, "watch.jsonl", *many(100)), options=BESIDE).stored > 100
 
 
+@pytest.mark.slow
 def test_the_reader_dies(tmp_path: Path) -> None:
     path = written(tmp_path, "watch.jsonl", *many(6_000, size=2_000))
     steps: list[int] = []
@@ -270,6 +275,7 @@ with Import("c", ImportOptions(snapshots=False, beside_bytes=0), wait) as job:
 """
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_both(tmp_path: Path) -> None:
     path = written(tmp_path, "watch.jsonl", *many(6_000, size=1_000))
     words = [sys.executable, "-c", INTERRUPTED, str(path), str(tmp_path / "test.db")]

@@ -98,6 +98,7 @@ def test_watch_lines_in_every_packing(tmp_path: Path, form: Any, packing: str) -
     assert b"\n" not in found[0].payload and b"managedFields" not in found[0].payload
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [as_kubectl, as_kubectl_yaml], ids=["json", "yaml"])
 def test_the_kinds_of_a_real_recording_in_kubectls_form(tmp_path: Path, form: Any) -> None:
     lines = [line for group in objects_in(watch_of("03")).values() for line in group]

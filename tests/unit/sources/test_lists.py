@@ -199,6 +199,7 @@ def test_bookmarks_with_null_containers_are_bookmarks(tmp_path: Path) -> None:
     assert [(one.type, one.kind) for one in events(tmp_path)] == [("ObjectAdded", "Pod"), ("Bookmark", "Pod")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", recordings()[:4], ids=lambda folder: folder.name[:2])
 def test_importing_a_recording_again_adds_nothing(tmp_path: Path, folder: Path) -> None:
     first = imported(tmp_path, folder)
@@ -208,6 +209,7 @@ def test_importing_a_recording_again_adds_nothing(tmp_path: Path, folder: Path) 
     assert [(one.position, one.type, one.observed_at) for one in events(tmp_path)] == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [0.1, 0.5, 0.8, 0.95])
 def test_a_recording_that_has_grown_adds_what_is_new(tmp_path: Path, cut: float) -> None:
     """Recording 07 has lists in the middle; cut within lines, between them, and in the gap."""
