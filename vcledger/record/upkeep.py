@@ -189,15 +189,16 @@ class Upkeep:
         first, head = ledger.store.first(), ledger.store.head()
         too_much = (size - self.bytes_max * ROOM) / size
         cut = min(first + int((head - first + 1) * too_much) + 1, head - KEPT_MIN)
-        if cut <= first or not self._drop(ledger, cut):
+        # SQLite uses the room again that rows leave; PostgreSQL counts as taken what it has not been told to reclaim.
+        if cut <= first or not self._drop(ledger, cut, reclaim=ledger.store.backend.name != "sqlite"):
             self.told(
                 f"the ledger takes {size:,} bytes, more than the {self.bytes_max:,} allowed, and nothing more can be "
                 "dropped: what is left are the newest events, and what the present rests on"
             )
 
-    def _drop(self, ledger: Ledger, before: str | int) -> bool:
+    def _drop(self, ledger: Ledger, before: str | int, *, reclaim: bool = False) -> bool:
         with contextlib.suppress(BadTime), self.meters.gauged("pruning"):
-            report: PruneReport = ledger.prune(before, reclaim=False)
+            report: PruneReport = ledger.prune(before, reclaim=reclaim)
             if report.dropped:
                 self.meters.add("pruned", by=report.dropped)
                 self.meters.set("ledger_bytes", used_bytes(ledger.store))

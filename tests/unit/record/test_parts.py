@@ -130,7 +130,13 @@ def db(tmp_path: Path) -> Path:
 
 
 def kept_up(
-    db: Path, told: list[str], now: int, *, retain: int | None = None, most: int | None = None, snapshots: bool = False
+    db: Path | str,
+    told: list[str],
+    now: int,
+    *,
+    retain: int | None = None,
+    most: int | None = None,
+    snapshots: bool = False,
 ) -> Meters:
     """One round of upkeep at a time (microseconds)."""
     meters = Meters()
@@ -176,6 +182,19 @@ def test_a_ledger_that_is_too_large_loses_its_oldest_until_it_fits(db: Path) -> 
     assert "nothing more can be dropped" in told[-1]
     with open_store(str(db)) as store:
         assert store.first() <= 6_000 - upkeep.KEPT_MIN + 1
+
+
+@pytest.mark.postgres
+def test_a_size_that_postgresql_keeps_is_not_taken_for_too_much_again_and_again(postgres_url: str) -> None:
+    with open_store(postgres_url, create=True) as store:
+        for start in range(0, 6_000, 100):
+            store.append(pods(100, start))
+        before = upkeep.used_bytes(store)
+    for _ in range(6):
+        kept_up(postgres_url, [], 6_000 * SECOND, most=before * 3 // 4)
+    with open_store(postgres_url) as store:
+        assert upkeep.used_bytes(store) <= before * 3 // 4
+        assert 1 < store.first() < 5_000 and store.verify().ok
 
 
 def test_trouble_in_upkeep_is_told_once_and_ends_nothing(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
