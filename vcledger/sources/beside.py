@@ -35,6 +35,9 @@ from vcledger.sources.source import Progress, Reading, Source, items_of
 
 BUFFER = 1 << 20
 CLOSE_SECONDS = 5.0
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "268435456", "MALLOC_MMAP_THRESHOLD_": "268435456"}
+"""For glibc: what a message took and gave back is there for the next, not handed to the system and asked for again."""
+
 GARBAGE_THRESHOLD = 100_000
 """Containers made before Python looks for cycles among them: reading makes many and no cycles."""
 
@@ -137,7 +140,11 @@ class ReaderProcess:
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=self._errors,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+                    env={
+                        **KEEP_MEMORY,
+                        **os.environ,
+                        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
+                    },
                     start_new_session=True,
                 )
             except BaseException:

@@ -15,7 +15,7 @@ from itertools import chain
 import msgspec
 
 from vcledger.errors import BadTime
-from vcledger.sources import dump, yamldocs
+from vcledger.sources import dump
 from vcledger.sources.audit import AuditLog, in_order
 from vcledger.sources.compress import CutOff
 from vcledger.sources.detect import HEAD_BYTES, Format, detect, first_line_is_whole, form_of
@@ -178,6 +178,8 @@ class Reader:
 
     def _yaml(self, chunks: Iterator[bytes]) -> Iterator[Piece]:
         """The pieces of a YAML stream as JSON."""
+        from vcledger.sources import yamldocs  # its library takes a while to load, and few files are YAML
+
         for piece in yamldocs.pieces(chunks, self.limit, self._complain):
             try:
                 data = yamldocs.to_json(piece.data, self.limit)
