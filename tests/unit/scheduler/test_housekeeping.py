@@ -82,3 +82,17 @@ def test_a_key_that_is_not_queued_asks_for_nothing(world: World) -> None:
     world.see(group("g", 1))
     world.do(CleanupFire("d/g/g-u"))
     assert world.names("g") == []
+
+
+def test_a_node_that_comes_back_has_its_tasks_at_once(world: World) -> None:
+    """Those that run there, and those on their way; Volcano has it empty until each pod changes (vector 043)."""
+    world.see(node("n1"), pod("p1"), pod("r1", 101, node="n1", phase="Running"))
+    world.bind("p1")
+    assert world.idle_cpu() == 2
+    world.see(node("n1", 20), change="DELETED")
+    again = node("n1", 30)
+    again["metadata"]["uid"] = "n1-second"
+    world.see(again, change="ADDED")
+    assert sorted(world.flow.cache.nodes["n1"].tasks) == ["d/p1", "d/r1"]
+    assert world.idle_cpu() == 2
+    world.settled()

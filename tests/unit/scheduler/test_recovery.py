@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.scheduler.build import (
+    LOST,
     Answer,
     Bind,
     Get,
@@ -168,3 +169,172 @@ def test_nothing_in_doubt_is_recovered_at_once(world: World) -> None:
     world.crash()
     assert world.events(RecoveryStarted)[-1].in_doubt == ()
     assert len(world.events(RecoveryCompleted)) == len(world.events(RecoveryStarted))
+
+
+# --- between two posts, and volumes in every case -----------------------------------------------------------------
+
+
+def second_post_out(world: World) -> None:
+    """The first binding's answer was lost, the pod had no node, the second is out; then the process dies."""
+    world.see(node("n1"), node("n2"), pod("p1"))
+    world.bind("p1")
+    world.answer(Bind, LOST)
+    world.tick(0.01)
+    world.answer(Get, said(pod("p1")))
+    assert world.asked(Bind) == ["p1"]
+    world.crash()
+    world.tick(0.01)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        (said(pod("p1", 105, node="n1")), "happened"),
+        (said(pod("p1", 105, node="n2")), "lost-to-another"),
+        (status(404, "not found"), "object-gone"),
+    ],
+)
+def test_a_crash_after_the_second_post(world: World, answer: Answer, verdict: str) -> None:
+    second_post_out(world)
+    assert world.asked(Bind) == []
+    world.answer(Get, answer)
+    assert [one.verdict for one in world.events(InDoubtResolved)] == ["not-happened", verdict]
+    assert world.asked(Bind) == []
+    assert len(world.events(BindRequested)) == 2
+    world.settled()
+
+
+def test_after_the_second_post_it_is_read_until_nothing_can_be_on_its_way_and_never_sent_a_third_time(
+    world: World,
+) -> None:
+    second_post_out(world)
+    reads = 0
+    for _ in range(3):
+        while world.asked(Get):
+            world.answer(Get, said(pod("p1")))
+            reads += 1
+            world.tick(5)
+        world.crash()
+        world.tick(0.01)
+    assert world.asked(Bind) == []
+    assert world.idle_cpu() == 3
+    for _ in range(30):
+        world.tick(10)
+        if world.asked(Get):
+            world.answer(Get, said(pod("p1")))
+    assert world.asked(Bind) == []
+    assert reads > 3
+    assert len(world.events(BindRequested)) == 2
+    assert len([one for one in world.events(BindFailed) if not one.answer_lost]) == 1
+    assert world.idle_cpu() == 4
+    assert world.flow.recovery is None
+    world.settled()
+
+
+def test_a_crash_between_the_two_posts(world: World) -> None:
+    """It dies while the read is out that would have brought the second one."""
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    world.answer(Bind, LOST)
+    world.tick(0.01)
+    assert world.asked(Get) == ["p1"]
+    world.crash()
+    world.tick(0.01)
+    assert (world.asked(Get), world.asked(Bind)) == (["p1"], [])
+    world.answer(Get, said(pod("p1")))
+    assert world.asked(Bind) == ["p1"]
+    world.answer(Bind, Answer(201))
+    assert len(world.events(BindRequested)) == 2
+    assert world.flow.recovery is None
+    world.settled()
+
+
+def updating(world: World, kind: str) -> None:
+    """p1's update of its volume, or of its claim, is out when the process dies."""
+    if kind == "pv":
+        world.see(storage_class("local", "kubernetes.io/no-provisioner"), claim("c1", cls="local"), volume("pv1"))
+    else:
+        world.see(storage_class("wait"), claim("c1"))
+    world.see(node("n1"), node("n2"), pod("p1", claims=["c1"]))
+    world.bind("p1")
+    world.crash()
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "verdict"),
+    [
+        ("pv", status(404, "gone"), "object-gone"),
+        ("pvc", status(404, "gone"), "object-gone"),
+        ("pv", said(volume("pv1", 70, ref="other")), "not-happened"),
+        ("pvc", said(claim("c1", 70, selected="n2")), "not-happened"),
+    ],
+)
+def test_an_update_in_doubt_that_came_to_nothing(world: World, kind: str, answer: Answer, verdict: str) -> None:
+    updating(world, kind)
+    world.answer(Get, answer)
+    [resolved] = world.events(InDoubtResolved)
+    assert resolved.verdict == verdict
+    assert not world.flow.claims.assumed and not world.flow.volumes.assumed
+    assert world.asked(Update) == []
+    assert world.flow.queue("errTasks") == ["d/p1"]
+    assert world.flow.recovery is None
+    world.settled()
+
+
+@pytest.mark.parametrize("kind", ["pv", "pvc"])
+def test_a_read_of_an_update_in_doubt_that_fails_is_tried_again_also_by_the_next_process(
+    world: World, kind: str
+) -> None:
+    updating(world, kind)
+    for answer in (status(500, "not now"), LOST):
+        world.answer(Get, answer)
+        assert world.events(InDoubtResolved) == []
+        world.tick(1)
+    world.crash()
+    world.tick(1)
+    done = volume("pv1", 70, ref="c1") if kind == "pv" else claim("c1", 70, selected="n1")
+    world.answer(Get, said(done))
+    assert [one.verdict for one in world.events(InDoubtResolved)] == ["happened"]
+    assert world.flow.waiting
+    assert world.flow.recovery is None
+    world.settled()
+
+
+@pytest.mark.parametrize("kind", ["pv", "pvc"])
+@pytest.mark.parametrize("happened", [True, False])
+def test_an_update_in_doubt_of_a_pod_that_is_gone_by_then(world: World, kind: str, happened: bool) -> None:
+    updating(world, kind)
+    world.see(pod("p1", 130), change="DELETED")
+    assert not world.flow.claims.assumed and not world.flow.volumes.assumed
+    if kind == "pv":
+        shown = volume("pv1", 70, ref="c1") if happened else volume("pv1")
+    else:
+        shown = claim("c1", 70, selected="n1") if happened else claim("c1")
+    world.answer(Get, said(shown))
+    assert len(world.events(InDoubtResolved)) == 1
+    assert world.asked(Update) == world.asked(Bind) == []
+    assert world.flow.idle
+    assert world.flow.recovery is None
+    world.settled()
+
+
+def test_two_updates_one_known_one_in_doubt(world: World) -> None:
+    """The first claim's update was answered, the second's is out: what was written stays written, and only the second
+    is asked about."""
+    world.see(storage_class("wait"), claim("c1"), claim("c2", 51), node("n1"), pod("p1", claims=["c1", "c2"]))
+    world.bind("p1")
+    first = world.asked(Update)[0]
+    world.answer(Update, said(claim(first, 70, selected="n1")))
+    [second] = world.asked(Update)
+    world.crash()
+    assert world.asked(Get) == [second]
+    world.answer(Get, said(claim(second, 71, selected="n1")))
+    assert world.asked(Update) == []
+    assert world.flow.waiting
+    world.see(
+        claim("c1", 80, selected="n1", volume="pva", completed=True),
+        claim("c2", 81, selected="n1", volume="pvb", completed=True),
+    )
+    assert world.asked(Bind) == ["p1"]
+    assert len(world.events(PVCUpdateRequested)) == 2
+    world.settled()
