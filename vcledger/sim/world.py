@@ -10,9 +10,9 @@ the same plan writes the same log, byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -21,7 +21,7 @@ from eventstore.types import LedgerUnwritable
 from vcledger.runtime.loop import Loop
 from vcledger.scheduler.inputs import Allocate, Answered, Effect, Input
 from vcledger.scheduler.requests import Bind, Patch
-from vcledger.scheduler.state import FlowConfig
+from vcledger.scheduler.state import Flow, FlowConfig
 from vcledger.sim import faults, rest
 from vcledger.sim.actors import World
 from vcledger.sim.clock import MILLISECOND, SECOND, START, Timeline
@@ -60,6 +60,10 @@ SNAPSHOT_EVERY = 150
 """Events between two snapshots of the loop: few, so that most processes that begin again go on from one."""
 
 
+Session: TypeAlias = Callable[[Flow], Iterable[Input]]
+"""What decides: the scheduler's state in, commands (`vcledger.scheduler.inputs`) out."""
+
+
 class RefusingStore:
     """The log, which refuses to append while it is told to. All else goes through."""
 
@@ -80,7 +84,8 @@ class RefusingStore:
 class Simulation:
     """A world that runs a plan on a log. `broken` collects what did not hold, `hits` what faults came to something.
 
-    `watch` is called after each group of the loop, with this; what it returns is broken."""
+    `watch` is called after each group of the loop, with this; what it returns is broken. `session` decides each second:
+    it is given the scheduler's state and returns commands (None: our own allocate pass)."""
 
     def __init__(
         self,
@@ -89,6 +94,7 @@ class Simulation:
         *,
         config: FlowConfig | None = None,
         watch: Callable[[Simulation], Sequence[str]] | None = None,
+        session: Session | None = None,
     ) -> None:
         self.plan = plan
         self.store = RefusingStore(store)
@@ -107,7 +113,7 @@ class Simulation:
         self.misled = False
         self.loop: Loop | None = None
         self.feeds: dict[str, Feed] = {}
-        self._watch = watch
+        self._watch, self._session = watch, session
         self._generation = 0
         self._outbox: list[Effect] = []
         self._dies_after_append = False
@@ -277,7 +283,11 @@ class Simulation:
             self.broken += rest.oversold(self.api, request.node)
 
     def _allocate(self) -> None:
-        self.put(Allocate())
+        if self._session is None:
+            self.put(Allocate())
+        elif self.loop is not None and self.loop.down is None:
+            for command in self._session(self.loop.flow):
+                self.put(command)
 
     # --- users ----------------------------------------------------------------------------------------------------
 

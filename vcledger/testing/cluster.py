@@ -20,7 +20,7 @@ from vcledger.sim.clock import SECOND
 from vcledger.sim.faults import FAULTS, Fault, UnknownFault
 from vcledger.sim.plan import Plan
 from vcledger.sim.simulate import come_to_rest
-from vcledger.sim.world import CLUSTER, Simulation
+from vcledger.sim.world import CLUSTER, Session, Simulation
 
 
 class SchedulerDown(VcledgerError):
@@ -29,7 +29,8 @@ class SchedulerDown(VcledgerError):
 
 class SimCluster:
     """A simulated API server with its controllers, and the scheduler, on `ledger`. It begins empty, with nothing but
-    the queue `default`. Time passes only in `run`. `config`: the scheduler's options.
+    the queue `default`. Time passes only in `run`. `config`: the scheduler's options; `session`: what decides each
+    second instead of our allocate pass, given the scheduler's state, and returning commands.
 
     name        the cluster's name in the ledger
     simulation  the whole world, for what this handle does not give
@@ -37,9 +38,12 @@ class SimCluster:
 
     name = CLUSTER
 
-    def __init__(self, ledger: Ledger, *, seed: int = 0, config: FlowConfig | None = None) -> None:
+    def __init__(
+        self, ledger: Ledger, *, seed: int = 0, config: FlowConfig | None = None, session: Session | None = None
+    ) -> None:
         self.ledger = ledger
-        self.simulation = Simulation(Plan(seed, 0, False, 0, (), ()), ledger.store, config=config)
+        plan = Plan(seed, 0, False, 0, (), ())
+        self.simulation = Simulation(plan, ledger.store, config=config, session=session)
         self.create("Queue", {"metadata": {"name": "default"}, "spec": {"weight": 1}})
         self.simulation.run()
 

@@ -1,0 +1,53 @@
+"""docs/testing.md: its blocks of Python pass as a test file, its names are there, and it speaks of every machine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vcledger.testing as kit
+from vcledger.sim.faults import named
+from vcledger.testing.scenario_format import ACTIONS, CONTROLS, IN_A_WORLD
+
+PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+
+
+@pytest.mark.slow
+def test_its_python_passes(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len(blocks) == 2
+    (tmp_path / "test_page.py").write_text("\n\n".join(blocks))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert "3 passed" in done.stdout, done.stdout
+
+
+def test_the_kit_has_what_it_says() -> None:
+    assert all(getattr(kit, name) is not None for name in kit.__all__)
+    assert sorted(kit.__all__) == sorted(kit._WHERE)
+    with pytest.raises(AttributeError, match="has no attribute 'Dog'"):
+        kit.Dog  # noqa: B018
+
+
+def test_the_kit_loads_nothing_before_it_is_asked_for() -> None:
+    code = "import sys, vcledger.testing; print([name for name in ('hypothesis', 'pytest') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_it_speaks_of_every_machine_and_of_all_that_is_ours() -> None:
+    for name in kit.__all__:
+        assert not name.endswith("Machine") or f"`{name}`" in PAGE
+    for word in (*IN_A_WORLD, "allocate", "simulate"):
+        assert f"`{word}`" in PAGE and word in (*ACTIONS, *CONTROLS)
+    faults = re.search(r"--faults (\S+)", PAGE)
+    assert faults is not None and named(faults[1])
