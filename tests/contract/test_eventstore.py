@@ -20,6 +20,7 @@ class TestSQLite(EventStoreConformance):
 
 @pytest.mark.slow
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.postgres
 class TestPostgreSQL(EventStoreConformance):
     @pytest.fixture

@@ -214,6 +214,7 @@ def test_what_an_audit_log_shows_just_after_the_watch_does_not_get_ahead_of_it(t
 RECORDINGS = ("01", "02", "03", "05", "07")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", RECORDINGS)
 def test_a_whole_folder_gives_the_caches_of_its_dumps(tmp_path: Path, number: str) -> None:
     """Watch, audit log and dumps in one call: at each marker the cache is the dump's, and that of the watch alone."""
@@ -238,6 +239,7 @@ def test_a_folders_binds_stand_in_the_order_of_time(tmp_path: Path) -> None:
     assert on_time == sorted(on_time)
 
 
+@pytest.mark.slow
 def test_an_audit_log_alone_is_folded(tmp_path: Path) -> None:
     imported(tmp_path, recording("02") / "audit.jsonl.zst")
     imported(tmp_path, recording("02") / "watch.jsonl.zst", db="watch.db")

@@ -96,6 +96,7 @@ def test_the_fixtures_are_there_without_an_import(tmp_path: Path) -> None:
     assert "ERROR test_users.py::test_bad_and_nobody_asks" in done.stdout
 
 
+@pytest.mark.slow
 def test_without_hypothesis_and_pytest_the_kit_can_be_imported() -> None:
     """They are not among what vcledger needs."""
     code = (

@@ -46,6 +46,7 @@ def test_every_name_is_there_and_no_other(ledger: Ledger) -> None:
         _ = vcledger.Leger
 
 
+@pytest.mark.slow
 def test_why_is_function_and_module_whichever_was_imported_first(ledger: Ledger) -> None:
     module = import_module("vcledger.why")
     assert why(ledger, "default", "w").verdict == module.why(ledger, "default", "w").verdict == "no-node-fits"

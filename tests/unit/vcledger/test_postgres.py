@@ -25,6 +25,7 @@ def digests(ledger: Ledger, positions: range) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_both_databases_give_the_same_states_and_snapshots(postgres_url: str, tmp_path: Path) -> None:
     with (
         Ledger.open(postgres_url, create=True) as there,

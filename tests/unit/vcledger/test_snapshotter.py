@@ -62,6 +62,7 @@ def test_state_at_any_position_is_that_of_a_rebuild(ledger: Ledger) -> None:
     assert digests(ledger, positions) == before
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.integers(0, 330), max_size=5), st.integers(1, 60), st.integers(1, 4))
 def test_stopping_anywhere_gives_the_same_snapshots_and_states(stops: list[int], every: int, chain: int) -> None:
