@@ -212,7 +212,9 @@ def load(path: Path) -> dict[str, Result]:
 def save(path: Path, results: Iterable[Result]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = sorted((tuple(one) for one in results), key=lambda row: str(row[0]))
-    path.write_text(json.dumps(rows, indent=0) + "\n", encoding="utf-8")
+    whole = path.with_suffix(".new")
+    whole.write_text(json.dumps(rows, indent=0) + "\n", encoding="utf-8")
+    whole.replace(path)
 
 
 def problem(mutant: Mutant, result: Result) -> str:
