@@ -24,23 +24,32 @@ one, and a watch that goes on later must not find that an audit log got ahead of
 
 
 def find(paths: Sequence[Path | str]) -> tuple[list[Path | str], list[Path | str]]:
-    """The files of the paths, folders searched through in the order of their names, each file once; and the paths that
-    are not there. Hidden files and folders inside a folder are passed over."""
-    files: dict[Path | str, None] = {}
+    """The files of the paths, folders searched through in the order of their names, each file once, by whatever paths
+    or links it was given; and the paths that are not there. Hidden files and folders inside a folder are passed over."""
+    files: dict[object, Path | str] = {}
     missing: list[Path | str] = []
     for path in paths:
         if str(path) == STDIN:
-            files.setdefault(STDIN)
+            files.setdefault(STDIN, STDIN)
             continue
         path = Path(path)
         if path.is_dir():
             for file in sorted(_within(path)):
-                files.setdefault(file)
+                files.setdefault(_identity(file), file)
         elif path.exists():
-            files.setdefault(path)
+            files.setdefault(_identity(path), path)
         else:
             missing.append(path)
-    return list(files), missing
+    return list(files.values()), missing
+
+
+def _identity(path: Path) -> object:
+    """What two names of one file have in common."""
+    try:
+        found = path.stat()
+    except OSError:
+        return path  # what it is will be told when it is opened
+    return found.st_dev, found.st_ino
 
 
 def _within(folder: Path) -> Iterator[Path]:

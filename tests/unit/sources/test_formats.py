@@ -215,6 +215,15 @@ def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert (report.stored, report.files[0].file) == (3, "stdin")
 
 
+def test_a_file_given_by_several_names_is_read_once(tmp_path: Path) -> None:
+    path = written(tmp_path, "w", as_raw_lines(three_versions()))
+    (tmp_path / "x").mkdir()
+    (tmp_path / "link").symlink_to(path)
+    (tmp_path / "hard").hardlink_to(path)
+    report = imported(tmp_path, path, tmp_path / "x" / ".." / "w", tmp_path / "link", tmp_path / "hard", path)
+    assert (report.read, report.stored, [one.file for one in report.files]) == (3, 3, [str(path)])
+
+
 def test_folders_are_searched_in_a_fixed_order_and_unknown_files_are_named(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     (folder / "b" / "deep").mkdir(parents=True)
