@@ -52,10 +52,11 @@ def merged(before: Any, patch: Any, path: str = "") -> Any:
         if value is None:
             after.pop(name, None)
         elif isinstance(value, list) and where in MERGE_KEYS:
-            after[name] = _by_key(after.get(name) or [], value, MERGE_KEYS[where], where)
+            old = after.get(name) or []
+            after[name] = _ordered(_by_key(old, value, MERGE_KEYS[where], where), old, value, MERGE_KEYS[where])
         elif isinstance(value, list) and where in UNITED:
             old = after.get(name) or []
-            after[name] = [*old, *(item for item in value if item not in old)]
+            after[name] = _ordered([*old, *(item for item in value if item not in old)], old, value)
         elif isinstance(value, dict):
             if value.get("$patch") == "delete":
                 after.pop(name, None)
@@ -93,6 +94,26 @@ def _by_key(before: list[Any], patch: list[Any], key: str, path: str) -> list[An
         else:
             after[found] = merged(after[found], item, f"{path}[]")
     return after
+
+
+def _ordered(items: list[Any], before: list[Any], patch: list[Any], key: str = "") -> list[Any]:
+    """The items of a merged list in the real one's order (strategicpatch's normalizeElementOrder): those of the patch
+    as the patch has them; the others as they were, each before the first of the patch's that it stood before, and
+    behind all those that are new or that it did not."""
+
+    def name(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    was = {name(item): at for at, item in reversed(list(enumerate(before)))}
+    wanted = {name(item): at for at, item in reversed(list(enumerate(patch)))}
+    theirs = sorted((item for item in items if name(item) in wanted), key=lambda item: wanted[name(item)])
+    others = [item for item in items if name(item) not in wanted]
+    after: list[Any] = []
+    for item in theirs:
+        while others and name(item) in was and was[name(others[0])] < was[name(item)]:
+            after.append(others.pop(0))
+        after.append(item)
+    return [*after, *others]
 
 
 def _go(item: Any) -> str:

@@ -7,6 +7,7 @@ Called by every module of the simulated server.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -66,9 +67,10 @@ def not_found(kind: Kind, name: str) -> Refused:
     return Refused(failure(404, "NotFound", text, _details(kind, name)))
 
 
-def already_exists(kind: Kind, name: str) -> Refused:
-    """409 on a create: the name is taken."""
+def already_exists(kind: Kind, name: str, *, going: bool = False) -> Refused:
+    """409 on a create: the name is taken; `going`: by one that is being deleted."""
     text = f'{qualified(kind.resource, kind.group)} "{name}" already exists'
+    text = f"object is being deleted: {text}" if going else text
     return Refused(failure(409, "AlreadyExists", text, _details(kind, name)))
 
 
@@ -107,12 +109,20 @@ def uid_of_delete(kind: Kind, name: str, wanted: str, found: str) -> Refused:
 
 def invalid(kind: Kind, name: str, field: str, why: str, *, reason: str = "FieldValueInvalid") -> Refused:
     """422: a field may not be as it is, or may not change."""
-    causes = [{"reason": reason, "message": why, "field": field}]
+    return all_invalid(kind, name, [(field, why, reason)])
+
+
+def all_invalid(kind: Kind, name: str, found: Sequence[tuple[str, str, str]]) -> Refused:
+    """422 for one or several fields, each with why and the reason as one word."""
+    causes = [{"reason": reason, "message": why, "field": field} for field, why, reason in found]
     details = {"name": name, "group": kind.group, "kind": kind.api_kind, "causes": causes}
     if not kind.group:
         del details["group"]
-    text = f'{qualified(kind.api_kind, kind.group)} "{name}" is invalid: {field}: {why}'
-    return Refused(failure(422, "Invalid", text, details))
+    said = ", ".join(f"{field}: {why}" for field, why, _ in found)
+    said = f"[{said}]" if len(found) > 1 else said
+    return Refused(
+        failure(422, "Invalid", f'{qualified(kind.api_kind, kind.group)} "{name}" is invalid: {said}', details)
+    )
 
 
 def no_version(kind: Kind, name: str) -> Refused:

@@ -9,7 +9,7 @@ admission (but the protection finalizers), defaulting, generation, quotas, manag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -63,6 +63,7 @@ class Writes:
         self.store = store
         self.clock = clock
         self.uid = uid
+        self._unwritten: dict[str, str] = {}
 
     # --- create ---------------------------------------------------------------------------------------------------
 
@@ -89,8 +90,8 @@ class Writes:
         key = key_of(kind, request.namespace, name)
         if meta.get("resourceVersion"):
             raise status.nameless("resourceVersion should not be set on objects to be created")
-        if self.store.get(kind.name, key) is not None:
-            raise status.already_exists(kind, name)
+        if (there := self.store.get(kind.name, key)) is not None:
+            raise status.already_exists(kind, name, going=bool(there.object["metadata"].get("deletionTimestamp")))
         meta |= {"name": name, "uid": self.uid(), "creationTimestamp": rfc3339(self.clock())}
         if kind.namespaced:
             meta["namespace"] = request.namespace
@@ -99,6 +100,8 @@ class Writes:
         if kind.name in PROTECTION:
             meta["finalizers"] = list(dict.fromkeys([*(meta.get("finalizers") or ()), PROTECTION[kind.name]]))
         stored = self.store.put(kind.name, key, self._first(kind, {**item, "metadata": meta}))
+        if kind.name == "PersistentVolumeClaim":
+            self._unwritten[f"{kind.name}/{key}"] = meta["uid"]
         return Answer(201, stored.body)
 
     def _first(self, kind: Kind, item: Object) -> Object:
@@ -175,15 +178,18 @@ class Writes:
         return self._written(kind, key, stored, item, request.subresource)
 
     def _written(self, kind: Kind, key: str, stored: Stored, item: Object, subresource: str) -> Answer:
-        """Writes what a PUT or PATCH wants, within what it may change. What changes nothing is not written, and an
-        object that is being deleted goes with its last finalizer."""
+        """Writes what a PUT or PATCH wants, within what it may change. What changes nothing is not written, but for the
+        first write of a new claim, whose stored form then changes; an object that is being deleted goes with its last
+        finalizer, and the answer has the version that it had."""
         after = _allowed(kind, stored.object, item, subresource)
         _immutable(kind, stored.object, after)
-        if after == stored.object:
+        first = self._unwritten.pop(f"{kind.name}/{key}", "") == stored.object["metadata"]["uid"]
+        if after == stored.object and not first:
             return Answer(200, stored.body)
         meta = after["metadata"]
         if meta.get("deletionTimestamp") and not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds"):
-            return Answer(200, self.store.remove(kind.name, key).body)
+            self.store.remove(kind.name, key)
+            return Answer(200, msgspec.json.encode(after))
         return Answer(200, self.store.put(kind.name, key, after).body)
 
     # --- binding --------------------------------------------------------------------------------------------------
@@ -211,6 +217,7 @@ class Writes:
         annotations = {**(meta.get("annotations") or {}), **request.annotations}
         meta = {**meta, "annotations": annotations} if annotations else meta
         state = {**(pod.get("status") or {})}
+        state.pop("nominatedNodeName", None)
         state["conditions"] = self._scheduled(state.get("conditions") or [])
         after = {**pod, "metadata": meta, "spec": {**spec, "nodeName": request.node}, "status": state}
         self.store.put("Pod", key, after)
@@ -220,11 +227,10 @@ class Writes:
         """The conditions with PodScheduled true (podutil.UpdatePodCondition)."""
         now = rfc3339(self.clock())
         true = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-        rest = [condition for condition in conditions if condition.get("type") != "PodScheduled"]
-        old = next((condition for condition in conditions if condition.get("type") == "PodScheduled"), None)
-        if old is not None and old.get("status") == "True":
-            true["lastTransitionTime"] = old.get("lastTransitionTime")
-        return [*rest, true]
+        at = next((at for at, one in enumerate(conditions) if one.get("type") == "PodScheduled"), len(conditions))
+        if at < len(conditions) and conditions[at].get("status") == "True":
+            true["lastTransitionTime"] = conditions[at].get("lastTransitionTime")
+        return [*conditions[:at], true, *conditions[at + 1 :]]
 
     # --- delete ---------------------------------------------------------------------------------------------------
 
@@ -246,6 +252,7 @@ class Writes:
                 return Answer(200, stored.body)
         pod = kind.name == "Pod"
         if grace or meta.get("finalizers") or (pod and meta.get("deletionGracePeriodSeconds") != 0):
+            self._unwritten.pop(f"{kind.name}/{key}", None)
             marked = {**meta, "deletionTimestamp": self._due(meta, grace), "deletionGracePeriodSeconds": grace}
             stored = self.store.put(kind.name, key, {**stored.object, "metadata": marked})
             if grace or meta.get("finalizers"):
@@ -359,25 +366,35 @@ _SERVERS = (
 
 def _immutable(kind: Kind, before: Object, after: Object) -> None:
     """Refuses the changes that no update may make to what a scheduler handles."""
-    name = before["metadata"]["name"]
-    if before["metadata"].get("deletionTimestamp"):
-        old = before["metadata"].get("finalizers") or []
-        if added := [item for item in after["metadata"].get("finalizers") or () if item not in old]:
-            why = (
-                "Forbidden: no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers []string{{{', '.join(msgspec.json.encode(item).decode() for item in added)}}}"
-            )
-            raise status.invalid(kind, name, "metadata.finalizers", why, reason="FieldValueForbidden")
+    if found := [*_late_finalizers(before, after), *_forbidden(kind, before, after)]:
+        raise status.all_invalid(
+            kind,
+            before["metadata"]["name"],
+            [(field, f"Forbidden: {why}", "FieldValueForbidden") for field, why in found],
+        )
+
+
+def _late_finalizers(before: Object, after: Object) -> Iterator[tuple[str, str]]:
+    old = before["metadata"].get("finalizers") or []
+    added = [item for item in after["metadata"].get("finalizers") or () if item not in old]
+    if before["metadata"].get("deletionTimestamp") and added:
+        shown = ", ".join(msgspec.json.encode(item).decode() for item in added)
+        why = "no new finalizers can be added if the object is being deleted, found new finalizers []string"
+        yield "metadata.finalizers", f"{why}{{{shown}}}"
+
+
+def _forbidden(kind: Kind, before: Object, after: Object) -> Iterator[tuple[str, str]]:
+    """Fields and why they may not change so."""
     old, new = before.get("spec") or {}, after.get("spec") or {}
-    if kind.name == "Pod" and old.get("nodeName", "") != new.get("nodeName", ""):
-        why = "Forbidden: pod updates may not change fields other than `spec.containers[*].image`, `spec.tolerations`"
-        raise status.invalid(kind, name, "spec", why, reason="FieldValueForbidden")
+    if kind.name == "Pod":
+        if old.get("nodeName") and (after.get("status") or {}).get("nominatedNodeName"):
+            yield "status.nominatedNodeName", "may not be set on pods that are already bound to a node"
+        if old.get("nodeName", "") != new.get("nodeName", ""):
+            yield "spec", "pod updates may not change fields other than `spec.containers[*].image`, `spec.tolerations`"
     if kind.name == "PersistentVolumeClaim" and _claim_fixed(old) != _claim_fixed(new, old.get("volumeName") or ""):
-        why = "Forbidden: spec is immutable after creation except resources.requests for bound claims"
-        raise status.invalid(kind, name, "spec", why, reason="FieldValueForbidden")
+        yield "spec", "spec is immutable after creation except resources.requests for bound claims"
     if kind.name == "PersistentVolume" and old.get("csi") != new.get("csi"):
-        why = "Forbidden: spec.persistentvolumesource is immutable after creation"
-        raise status.invalid(kind, name, "spec.persistentvolumesource", why, reason="FieldValueForbidden")
+        yield "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
 
 
 def _claim_fixed(spec: Object, was_bound_to: str | None = None) -> Object:

@@ -589,6 +589,18 @@ class Updates(PortBase):
         assert (after["labels"], after["annotations"]) == ({"new": "1"}, {"a": "2"})
         assert after["uid"] == made["metadata"]["uid"]
 
+    def test_what_a_patch_merges_comes_first(self, port: ApiPort) -> None:
+        made = self.create(port, "Pod", pod(a_name("p")))
+        name = made["metadata"]["name"]
+        for kind, order in (("a", "a"), ("b", "ba"), ("c", "cba"), ("a", "cba"), ("b", "cba")):
+            patch = {"status": {"conditions": [{"type": kind, "status": "True"}]}}
+            after = self.body(port.do(Patch("Pod", "default", name, msgspec.json.encode(patch), "status")), 200)
+            assert "".join(one["type"] for one in after["status"]["conditions"]) == order
+        for finalizer in ("example.com/first", "example.com/second"):
+            body = msgspec.json.encode({"metadata": {"finalizers": [finalizer]}})
+            after = self.body(port.do(Patch("Pod", "default", name, body)), 200)
+        assert after["metadata"]["finalizers"] == ["example.com/second", "example.com/first"]
+
     def test_a_condition_without_a_type_cannot_be_merged(self, port: ApiPort) -> None:
         made = self.create(port, "Pod", pod(a_name("p")))
         name = made["metadata"]["name"]
@@ -709,6 +721,17 @@ class Bindings(PortBase):
         after = self.body(self.get(port, "Pod", made), 200)
         assert after["metadata"]["annotations"] == {"keep": "1", "change": "new", "add": "2"}
 
+    def test_a_bind_takes_the_nomination_away(self, port: ApiPort) -> None:
+        made = self.create(port, "Pod", pod(a_name("p")))
+        name = made["metadata"]["name"]
+        nominated = Patch("Pod", "default", name, b'{"status":{"nominatedNodeName":"n2"}}', "status")
+        assert self.body(port.do(nominated), 200)["status"]["nominatedNodeName"] == "n2"
+        self.body(self.bind(port, made, "n1"), 201)
+        assert "nominatedNodeName" not in self.body(self.get(port, "Pod", made), 200)["status"]
+        status = self.refused(port.do(nominated), 422, "Invalid")
+        why = "Forbidden: may not be set on pods that are already bound to a node"
+        assert status["message"] == f'Pod "{name}" is invalid: status.nominatedNodeName: {why}'
+
 
 class Deletions(PortBase):
     """Grace, finalizers and preconditions of deletes."""
@@ -808,9 +831,21 @@ class Deletions(PortBase):
         assert marked["metadata"]["deletionTimestamp"]
         stream = self.watch(port, "PersistentVolumeClaim", marked["metadata"]["resourceVersion"])
         patch = msgspec.json.encode({"metadata": {"finalizers": None}})
-        self.body(port.do(Patch("PersistentVolumeClaim", "default", name, patch)), 200)
+        last = self.body(port.do(Patch("PersistentVolumeClaim", "default", name, patch)), 200)["metadata"]
+        assert "finalizers" not in last and last["resourceVersion"] == marked["metadata"]["resourceVersion"]
         self.refused(self.get(port, "PersistentVolumeClaim", made), 404, "NotFound")
-        assert [line.type for line in self.lines(stream, 1, name)] == ["DELETED"]
+        (line,) = self.lines(stream, 1, name)
+        gone = msgspec.json.decode(line.object)["metadata"]
+        assert line.type == "DELETED" and gone["finalizers"] == ["kubernetes.io/pvc-protection"]
+        assert int(gone["resourceVersion"]) > int(last["resourceVersion"])
+
+    def test_the_name_of_what_is_being_deleted_is_still_taken(self, port: ApiPort) -> None:
+        item = volume(a_name("v"))
+        self.create(port, "PersistentVolume", item)
+        name = item["metadata"]["name"]
+        self.body(port.do(Delete("PersistentVolume", "", name)), 200)
+        status = self.refused(port.do(Create("PersistentVolume", "", msgspec.json.encode(item))), 409, "AlreadyExists")
+        assert status["message"] == f'object is being deleted: persistentvolumes "{name}" already exists'
 
     def test_no_finalizer_is_added_while_it_is_deleted(self, port: ApiPort) -> None:
         made = self.create(port, "PersistentVolumeClaim", claim(a_name("c")))
