@@ -100,7 +100,26 @@ class Writer:
                 self.stop.wait(LINGER_SECONDS)
 
     def append(self, items: Sequence[Item]) -> None:
-        """Stores items in order. Those that a list proves to be gone need what stands before them to be there."""
+        """Stores items in order, tried until the ledger takes them all, whether it refuses to be read or to be written.
+        What was stored by a try whose answer was lost is not stored again: each event has a key or a version."""
+        tries = 0
+        while True:
+            try:
+                self._append(items)
+            except PASSING as error:
+                self._refused(str(error))
+                if self.stop.is_set() and tries:
+                    raise
+                self.stop.wait(RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)])
+                tries += 1
+                continue
+            if self.problem:
+                self.problem = ""
+                self.trouble("")
+            return
+
+    def _append(self, items: Sequence[Item]) -> None:
+        """One try. Those that a list proves to be gone need what stands before them to be there."""
         ready: list[NewEvent] = []
         missing: list[Gone] = []
         for item in items:
@@ -142,25 +161,11 @@ class Writer:
         self._store(events[half:])
 
     def _appended(self, events: list[NewEvent]) -> AppendResult:
-        """One append, tried until the ledger takes it. What was stored by a try whose answer was lost is not stored
-        again: each event has a key or a version."""
-        tries = 0
-        while True:
-            began = time.perf_counter()
-            try:
-                result = self.store.append(events, lift=True, lease=self.lease)
-            except PASSING as error:
-                self._refused(str(error))
-                if self.stop.is_set() and tries:
-                    raise
-                self.stop.wait(RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)])
-                tries += 1
-                continue
-            self.meters.appended(time.perf_counter() - began, result.stored, self.clock())
-            if self.problem:
-                self.problem = ""
-                self.trouble("")
-            return result
+        """One append."""
+        began = time.perf_counter()
+        result = self.store.append(events, lift=True, lease=self.lease)
+        self.meters.appended(time.perf_counter() - began, result.stored, self.clock())
+        return result
 
     def _refused(self, problem: str) -> None:
         self.meters.add("append_failures")
