@@ -27,7 +27,15 @@ from eventstore.codec import SAMPLES_MIN, Codec, Known, lengthen, shorten
 from eventstore.leases import check_lease
 from eventstore.runs import Run, one_by_one
 from eventstore.training import SAMPLES, Sampler, Schedule
-from eventstore.types import AppendResult, InvalidEvent, Lease, NewEvent, StreamId, WrongExpectedVersion
+from eventstore.types import (
+    AppendResult,
+    InvalidEvent,
+    Lease,
+    LogMoved,
+    NewEvent,
+    StreamId,
+    WrongExpectedVersion,
+)
 from eventstore.words import Head, Words, check_text
 
 
@@ -54,11 +62,12 @@ class Appender:
         token: str | None,
         lift: bool = False,
         lease: Lease | None = None,
+        first: int | None = None,
     ) -> AppendResult:
         with self._lock:
             try:
                 with translated(self._backend), self._backend.writing() as connection:
-                    return self._append(connection, list(events), expected, token, lift, lease)
+                    return self._append(connection, list(events), expected, token, lift, lease, first)
             except BaseException:
                 self._batch_id = -1
                 self._codec.forget()
@@ -73,6 +82,7 @@ class Appender:
         token: str | None,
         lift: bool,
         lease: Lease | None,
+        first: int | None,
     ) -> AppendResult:
         self._catch_up(connection)
         if token is not None:
@@ -82,6 +92,8 @@ class Appender:
                 return earlier
         if lease is not None:
             check_lease(connection, lease)
+        if first is not None and first != self._position + 1:
+            raise LogMoved(f"the log ends at {self._position}, not at {first - 1}: another writer has appended")
         words = self._words
         wanted = streams_of(batch)
         missing = words.find(connection, [*wanted, *expected] if expected else wanted)

@@ -96,6 +96,7 @@ class EventStore:
         token: str | None = None,
         lift: bool = False,
         lease: Lease | None = None,
+        first: int | None = None,
     ) -> AppendResult:
         """Appends a batch: all of it or nothing, durable when this returns. A `Run` in it stands for its events.
 
@@ -104,12 +105,13 @@ class EventStore:
         lift      who appends sees the present: an event observed before the high-water mark (another writer's clock was
                   ahead) is not stored late but as observed at the mark. One that is `late` by itself stays late
         lease     the appender's role: LeaseLost, with nothing stored, once another has taken it
+        first     the position at which the batch must begin, for whoever names positions in it: LogMoved otherwise
 
         An observation that its stream already has (same resource version, same `gone`) is not stored again. Events
         observed before the cluster's high-water mark are stored late: they raise their stream's version, but neither
         its head's position nor the mark.
         """
-        return self._appender.append(events, expected or {}, token, lift, lease)
+        return self._appender.append(events, expected or {}, token, lift, lease, first)
 
     # --- writers' roles -------------------------------------------------------------------------------------------
 

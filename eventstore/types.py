@@ -157,6 +157,10 @@ class WrongExpectedVersion(EventStoreError):
     """A stream is not at the version that the append expected; nothing of the append was stored."""
 
 
+class LogMoved(EventStoreError):
+    """The log does not end where the append expected; nothing of the append was stored."""
+
+
 class LeaseHeld(EventStoreError):
     """Another has the role on that cluster."""
 

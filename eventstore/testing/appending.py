@@ -13,6 +13,7 @@ from eventstore.types import (
     KEYED,
     RECOMPUTED,
     InvalidEvent,
+    LogMoved,
     NewEvent,
     StreamId,
     WrongExpectedVersion,
@@ -142,6 +143,17 @@ class AppendConformance:
         assert store.append([observation(revision=3)], expected={stream: 2, observation("x").stream: 0}).positions == [
             3
         ]
+
+    def test_a_batch_that_must_begin_at_a_position(self, opener: Opener) -> None:
+        store, other = opener(), opener()
+        assert store.append([observation(revision=1)], first=1).positions == [1]
+        other.append([observation("pod-1", 2)])
+        for wrong in (1, 2, 4):
+            with pytest.raises(LogMoved, match="the log ends at 2"):
+                store.append([observation(revision=3), observation(revision=4)], first=wrong)
+        assert store.head() == 2
+        assert store.append([observation(revision=3), observation(revision=4)], first=3).positions == [3, 4]
+        assert store.verify().ok
 
     def test_a_batch_sent_again_with_its_token_is_stored_once(self, opener: Opener) -> None:
         store = opener()

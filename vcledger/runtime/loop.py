@@ -43,7 +43,8 @@ EffectKey = tuple[int, str, str]
 
 
 class AnotherWriter(EventStoreError):
-    """Somebody else appended to this cluster's ledger while the loop did."""
+    """Somebody else appended to this cluster's record, which the loop alone may do; other clusters of the ledger have
+    writers of their own."""
 
 
 class Loop:
@@ -121,6 +122,8 @@ class Loop:
         """One group: the number of events appended. While the log refuses it is tried again, with the inputs kept."""
         if self.down is not None and not self.recover(now):
             return 0
+        if not self._keep_up():
+            return 0
         self._now = max(now, self._now, self.flow.now)
         taken = [self._inputs.popleft() for _ in range(len(self._inputs))]
         for given in taken:
@@ -131,6 +134,11 @@ class Loop:
             for given in taken:
                 group.take(given)
             group.take(Ticked(self._now if self._ticked is None else self._ticked))
+        except EventStoreError as error:
+            # The log was asked what it has of an object, and could not be read.
+            self._lose(error)
+            self._inputs.extendleft(reversed(taken))
+            return 0
         except Exception as error:
             # What has been decided so far is half of something: the log's state is the one to go on from.
             self._lose(error)
@@ -141,14 +149,29 @@ class Loop:
             return 0
         return len(group.events)
 
+    def _keep_up(self) -> bool:
+        """What others have appended to the ledger since the last step is of other clusters, or late: it only takes
+        positions. False: it is this cluster's, or the log can't be read."""
+        try:
+            head = self.store.head()
+            if head != self.flow.position:
+                mine = self.store.read(cluster=self.cluster, after=self.flow.position)
+                if any(not one.late for one in mine):
+                    raise AnotherWriter(f"another writer appended to the record of {self.cluster}")
+        except EventStoreError as error:
+            self._lose(error)
+            return False
+        self.flow.position = head
+        return True
+
     def _commit(self, group: Group) -> bool:
         """One transaction, then the effects. False: the log refused, and nothing is left of the group."""
         if group.events:
             try:
-                result = self.store.append(group.events, **self._named())
+                result = self.store.append(group.events, first=group.first, **self._named())
                 if result.positions != list(range(group.first, group.first + len(group.events))):
                     raise AnotherWriter(
-                        f"another writer appended to the ledger of {self.cluster}: one scheduler and one recorder each"
+                        f"the ledger had observations of {self.cluster} already that the loop did not know of"
                     )
             except EventStoreError as error:
                 self._lose(error)

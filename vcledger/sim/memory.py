@@ -13,6 +13,7 @@ from typing import Any
 
 from eventstore.types import (
     AppendResult,
+    LogMoved,
     NewEvent,
     Snapshot,
     StoredEvent,
@@ -42,8 +43,11 @@ class MemoryLog:
         *,
         expected: Mapping[StreamId, int] | None = None,
         token: str | None = None,
+        first: int | None = None,
     ) -> AppendResult:
         """As the log's; `token` is not looked at, as no answer is ever lost here."""
+        if first is not None and first != len(self._events) + 1:
+            raise LogMoved(f"the log ends at {len(self._events)}, not at {first - 1}")
         for stream, version in (expected or {}).items():
             head = self._heads.get(stream)
             if (head.version if head else 0) != version:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eventstore.types import EventStoreError, LedgerUnreachable, LedgerUnwritable
+from eventstore.types import EventStoreError, LedgerUnreachable, LedgerUnwritable, LogMoved
 from tests.unit.scheduler.build import Answer, Bind, Get, World, group, node, pod, said
 from vcledger import codec
 from vcledger.runtime.loop import AnotherWriter, Loop
@@ -19,6 +19,7 @@ from vcledger.scheduler.state import FlowConfig
 from volcano.events.binding import BindRequested
 from volcano.events.observation import ListCompleted
 from volcano.events.recovery import InDoubtResolved, RecoveryCompleted
+from volcano.events.scheduling import TaskAllocated
 
 
 @pytest.fixture
@@ -34,15 +35,18 @@ class Refusing:
     def __init__(self, store: Any) -> None:
         self.store, self.error, self.stores, self.unreadable, self.appends = store, None, False, False, 0
         self.batches: list[int] = []
+        self.before: Callable[[], None] | None = None
 
-    def append(self, events: Sequence[Any]) -> Any:
+    def append(self, events: Sequence[Any], **more: Any) -> Any:
         self.appends += 1
         self.batches.append(len(events))
         if self.error is not None:
             if self.stores:
-                self.store.append(events)
+                self.store.append(events, **more)
             raise self.error
-        return self.store.append(events)
+        if self.before is not None:
+            self.before()
+        return self.store.append(events, **more)
 
     def __getattr__(self, name: str) -> Any:
         if self.unreadable:
@@ -108,10 +112,11 @@ def test_nothing_to_decide_appends_nothing(world: World) -> None:
 
 
 def test_a_log_that_refuses_stops_the_deciding(world: World, refusing: Refusing) -> None:
-    refusing.error, refusing.unreadable = LedgerUnwritable("disk full"), True
+    refusing.error = LedgerUnwritable("disk full")
     world.loop.put(BindTask("d/p1", "n1"))
     assert world.loop.step(world.now) == 0
     assert isinstance(world.loop.down, LedgerUnwritable)
+    refusing.unreadable = True
     assert world.flow.tasks == {}
     assert world.flow.position == 0
     assert world.loop.next_due() is None
@@ -161,6 +166,41 @@ def test_a_second_writer_is_found_out(world: World) -> None:
     assert isinstance(world.loop.down, EventStoreError)
     world.tick(0)
     assert world.loop.down is None
+    world.settled()
+
+
+def of_another_cluster(world: World) -> None:
+    world.store.append([codec.domain("other", LOOP, RecoveryCompleted(started=1), world.now)])
+
+
+def test_writers_of_other_clusters_are_no_trouble(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    of_another_cluster(world)
+    world.do(AssumeTask("d/p1", "n1"))
+    of_another_cluster(world)
+    world.do(BindTask("d/p1", "n1"))
+    of_another_cluster(world)
+    world.tick(0.02)
+    assert world.loop.down is None
+    assert world.asked(Bind) == ["p1"]
+    world.settled()
+
+
+def test_one_who_appends_in_the_very_moment_makes_it_decide_anew(world: World) -> None:
+    """Positions are named before they are there, so a batch that would stand elsewhere is not stored at all."""
+    world.see(node("n1"), pod("p1"))
+    store = Refusing(world.store)
+    world.loop.store = store  # type: ignore[assignment]
+    store.before = lambda: of_another_cluster(world)
+    world.loop.put(AssumeTask("d/p1", "n1"))
+    assert world.loop.step(world.now) == 0
+    assert isinstance(world.loop.down, LogMoved)
+    assert world.recorded(TaskAllocated) == []
+    store.before = None
+    world.do(BindTask("d/p1", "n1"))
+    world.tick(0.02)
+    assert world.asked(Bind) == ["p1"]
+    assert len(world.recorded(TaskAllocated)) == 1
     world.settled()
 
 
