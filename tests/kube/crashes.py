@@ -1,7 +1,7 @@
 """Recorder and scheduler killed at random moments, again and again, on a real API server; and what must hold after.
 
-Owns the harness: who writes to the cluster meanwhile, when the process is killed, what is looked at in the end. Must not
-know how either program works: they are started as commands, and their ledger is read with the library. Called by
+Owns the harness: who writes to the cluster meanwhile, when the process is killed, what is looked at in the end. Must
+not know how either program works: they are started as commands, their ledger is read with the library. Called by
 `test_crashes`, and by people who want more runs than the tests take:
 
     python -m tests.kube.crashes --runs 500 --seed 1
@@ -77,6 +77,7 @@ class Child:
     """The command as a process. `lines` are what it has said."""
 
     def __init__(self, arguments: list[str], works: str) -> None:
+        self.arguments = arguments
         self.lines: list[str] = []
         self.began = time.monotonic()
         self.worked_after: float | None = None
@@ -140,6 +141,8 @@ def wait_until(condition: Callable[[], bool], what: str, child: Child | None = N
     """Waits for something; Crashed with what it was."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
+        if child is not None and child.process.poll() is not None:
+            raise Crashed(f"it ended by itself, while waiting for: {what}: {child.lines[-3:]}")
         if time.monotonic() > deadline:
             said = "" if child is None else f": {child.lines[-10:]}"
             raise Crashed(f"not within {PATIENCE_SECONDS:g} s: {what}{said}")
@@ -163,10 +166,11 @@ def kill_again_and_again(arguments: list[str], works: str, runs: int, chance: ra
 
 
 class Writer:
-    """Somebody who changes pods all the time. `written`: UID and version of each write that the server has answered."""
+    """Somebody who changes pods all the time. `written`: UID and version of each write that the server has answered.
+    `ballast`: characters that a change carries and that cannot be compressed."""
 
-    def __init__(self, plane: ControlPlane, namespace: str, seed: int) -> None:
-        self.plane, self.namespace = plane, namespace
+    def __init__(self, plane: ControlPlane, namespace: str, seed: int, ballast: int = 0) -> None:
+        self.plane, self.namespace, self.ballast = plane, namespace, ballast
         self.path = f"/api/v1/namespaces/{namespace}/pods"
         self.written: list[tuple[str, int]] = []
         self._chance = random.Random(seed)
@@ -215,7 +219,8 @@ class Writer:
         self._names.append(name)
 
     def _touch(self, name: str) -> None:
-        patch = {"metadata": {"labels": {"touched": str(len(self.written))}}}
+        ballast = self._chance.randbytes(self.ballast // 2).hex()
+        patch = {"metadata": {"labels": {"touched": str(len(self.written))}, "annotations": {"ballast": ballast}}}
         self._wrote(self.plane.request("PATCH", f"{self.path}/{name}", patch, type_="application/merge-patch+json"))
 
     def _wrote(self, item: Any) -> None:
@@ -226,27 +231,41 @@ class Writer:
 def recorder(plane: ControlPlane, db: str, database: str, *, runs: int, seed: int) -> Report:
     """The recorder killed so often. Crashed when anything that it had stored is lost, or anything was missed for which
     no gap is on record."""
-    chance, namespace = random.Random(seed), plane.namespace()
+    chance = random.Random(seed)
+    with recording(plane, db, seed=seed) as (first, writer):
+        first.kill()
+        times = kill_again_and_again(first.arguments, r"watching from|listed", runs, chance)
+        with started(first.arguments, "watching from") as last:
+            catch_up(plane, db, last, writer)
+    is_sound(db)
+    with open_store(db, read_only=True) as store:
+        return Report("record", database, seed, runs, store.head(), len(writer.written), times)
+
+
+@contextmanager
+def recording(plane: ControlPlane, db: str, *, seed: int, ballast: int = 0) -> Iterator[tuple[Child, Writer]]:
+    """A recorder that watches all that it is to watch, and somebody who writes."""
+    namespace = plane.namespace()
     arguments = ["record", "--db", db, "--kubeconfig", str(plane.kubeconfig), "--cluster", CLUSTER]
     arguments += ["--kind", KINDS, "-n", namespace, "--seed", str(seed), "--idle", "20s"]
-    with Writer(plane, namespace, seed) as writer:
-        with started(arguments, "listed") as first:
-            wait_until(lambda: sum("watching from" in line for line in first.lines) >= 4, "all is watched", first)
-            first.kill()
-        since = len(writer.written)
-        times = kill_again_and_again(arguments, r"watching from|listed", runs, chance)
-        writer.stop()
-    there = {item["metadata"]["uid"]: int(item["metadata"]["resourceVersion"]) for item in _items(plane, writer.path)}
-    with started(arguments, "watching from") as last:
-        wait_until(lambda: live(db, "Pod") == there, "the ledger has what the server has", last)
-        last.end()
+    with started(arguments, "watching from") as child:
+        wait_until(lambda: sum("watching from" in line for line in child.lines) >= 4, "all is watched", child)
+        with Writer(plane, namespace, seed, ballast) as writer:
+            yield child, writer
+
+
+def catch_up(plane: ControlPlane, db: str, child: Child, writer: Writer) -> None:
+    """No more writes, then until the ledger has what the server has, then the end of the recorder. Crashed when a write
+    is missing."""
+    writer.stop()
+    items: list[Any] = plane.request("GET", writer.path)["items"]
+    there = {item["metadata"]["uid"]: int(item["metadata"]["resourceVersion"]) for item in items}
+    wait_until(lambda: live(db, "Pod") == there, "the ledger has what the server has", child)
+    child.end()
     with open_store(db, read_only=True) as store:
-        missed = missed_by(store, writer.written[since:])
-        if missed:
-            raise Crashed(f"{len(missed)} writes are not in the log, and no gap says so: {missed[:5]}")
-        events = store.head()
-    is_sound(db)
-    return Report("record", database, seed, runs, events, len(writer.written), times)
+        missed = missed_by(store, writer.written)
+    if missed:
+        raise Crashed(f"{len(missed)} writes are not in the log, and no gap says so: {missed[:5]}")
 
 
 def live(db: str, kind: str) -> dict[str, int]:
@@ -273,45 +292,63 @@ def missed_by(store: EventStore, written: list[tuple[str, int]]) -> list[tuple[s
     ]
 
 
-def _items(plane: ControlPlane, path: str) -> list[Any]:
-    found: list[Any] = plane.request("GET", path)["items"]
-    return found
-
-
 # --- the scheduler ------------------------------------------------------------------------------------------------
 
 
 def scheduler(plane: ControlPlane, db: str, database: str, *, runs: int, seed: int) -> Report:
     """The scheduler killed so often, while gangs with and without volumes come. Crashed when a pod was bound twice, an
     assumption leaked, anything stays undone, or the cache is not what the server has. Needs the volume controller."""
-    chance, namespace = random.Random(seed), plane.namespace()
-    prepare(plane, namespace)
+    chance = random.Random(seed)
+    times: list[float] = []
+    with scheduling(plane, db, seed=seed) as (first, arrive):
+        arrive(2)
+        first.kill()
+        for _ in range(runs):
+            arrive(1)
+            times += kill_again_and_again(first.arguments, "passes begin", 1, chance)
+        with started(first.arguments, "passes begin") as last:
+            all_placed(plane, db, last)
+    is_sound(db)
+    with open_store(db, read_only=True) as store:
+        posts = sum(1 for _ in store.read(types="BindRequested"))
+        return Report("schedule", database, seed, runs, store.head(), posts, times)
+
+
+@contextmanager
+def scheduling(
+    plane: ControlPlane, db: str, *, seed: int, ballast: int = 0
+) -> Iterator[tuple[Child, Callable[[int], None]]]:
+    """A scheduler at work, and a way to let so many gangs come. `ballast`: characters that each pod carries."""
+    namespace, chance = plane.namespace(), random.Random(seed)
+    prepare(plane)
     arguments = ["schedule", "--db", db, "--kubeconfig", str(plane.kubeconfig), "--cluster", CLUSTER, "--lock", "none"]
     arguments += ["--period", "0.2s", "--settle", "3s", "--seed", str(seed)]
-    times: list[float] = []
-    pods = 0
-    for number in range(runs):
-        pods += arrive(plane, namespace, number, chance)
-        times += kill_again_and_again(arguments, "passes begin", 1, chance)
-    with started(arguments, "passes begin") as last:
-        wait_until(lambda: all(nodes_of(plane, namespace).values()), "every pod is bound", last)
-        wait_until(lambda: at_rest(db), "nothing is in flight", last)
-        last.end()
-    where = nodes_of(plane, namespace)
-    with Ledger.open(db) as ledger:
+    numbers = iter(range(1 << 30))
+
+    def arrive(gangs: int) -> None:
+        for _ in range(gangs):
+            come(plane, namespace, next(numbers), chance, ballast)
+
+    with started(arguments, "passes begin") as child:
+        wait_until(lambda: child.worked_after is not None, "passes begin", child)
+        yield child, arrive
+
+
+def all_placed(plane: ControlPlane, db: str, child: Child) -> None:
+    """Until every pod is bound and nothing is on its way, then the end of the scheduler. Crashed when the cache is not
+    what the server has."""
+    wait_until(lambda: all(nodes_of(plane).values()), "every pod is bound", child)
+    wait_until(lambda: at_rest(db), "nothing is in flight", child)
+    child.end()
+    with Ledger.open(db, read_only=True) as ledger:
         cache = ledger.cache(cluster=CLUSTER, model="exact", config=ledger.ways(CLUSTER)[1])
-        held = {key.partition("/")[2]: name for name, info in cache.nodes.items() for key in info.tasks}
-        posts = [event.uid for event in ledger.store.read(types="BindRequested")]
-        events = ledger.store.head()
+    held = {key: name for name, info in cache.nodes.items() for key in info.tasks}
+    where = nodes_of(plane)
     if held != where:
         raise Crashed(f"the cache and the server differ: {sorted(held.items() ^ where.items())[:6]}")
-    if len(where) != pods:
-        raise Crashed(f"{pods} pods were made, {len(where)} are there")
-    is_sound(db)
-    return Report("schedule", database, seed, runs, events, len(posts), times)
 
 
-def prepare(plane: ControlPlane, namespace: str) -> None:
+def prepare(plane: ControlPlane) -> None:
     """Nodes, a queue, local volumes and a class."""
     plane.wipe()
     things.queue(plane)
@@ -320,8 +357,8 @@ def prepare(plane: ControlPlane, namespace: str) -> None:
         things.node(plane, f"node-{at}", cpu="400", pods="800")
 
 
-def arrive(plane: ControlPlane, namespace: str, number: int, chance: random.Random) -> int:
-    """A gang, whose first pods may have claims; how many pods. A node's volumes are as many as its claims need."""
+def come(plane: ControlPlane, namespace: str, number: int, chance: random.Random, ballast: int) -> None:
+    """A gang, whose first pods may have claims. There is a volume for each claim."""
     size, with_claims = chance.randint(1, 4), chance.randint(0, 2)
     for index in range(min(size, with_claims)):
         name = f"data-{number}-{index}"
@@ -333,12 +370,17 @@ def arrive(plane: ControlPlane, namespace: str, number: int, chance: random.Rand
         f"gang-{number}",
         size,
         claims=lambda index: (f"data-{number}-{index}",) if index < with_claims else (),
+        ballast=chance.randbytes(ballast // 2).hex(),
     )
-    return size
 
 
-def nodes_of(plane: ControlPlane, namespace: str) -> dict[str, str]:
-    return {name: pod["spec"].get("nodeName", "") for name, pod in things.pods(plane, namespace).items()}
+def nodes_of(plane: ControlPlane) -> dict[str, str]:
+    """Every pod, by namespace and name, and the node that it is bound to, '' for none."""
+    found = {}
+    for pod in plane.request("GET", "/api/v1/pods")["items"]:
+        meta = pod["metadata"]
+        found[f"{meta['namespace']}/{meta['name']}"] = pod["spec"].get("nodeName", "")
+    return found
 
 
 def at_rest(db: str) -> bool:

@@ -1,13 +1,22 @@
-"""Recorder and scheduler killed at any moment, on a real API server, SQLite and PostgreSQL: thirty times in all."""
+"""Recorder and scheduler killed at any moment, on a real API server, SQLite and PostgreSQL: thirty times in all. And
+with PostgreSQL restarted under them, and with the disk full."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from tests.kube import crashes
 from tests.kube.control_plane import ControlPlane
+from tests.postgres import restartable_server
 
 pytestmark = pytest.mark.slow
 
@@ -36,3 +45,100 @@ def test_the_scheduler_killed_at_any_moment(clean_plane: ControlPlane, ledger: t
         report = crashes.scheduler(clean_plane, db, database, runs=SCHEDULER_RUNS, seed=SEED)
     assert report.written >= SCHEDULER_RUNS
     print(report.line())
+
+
+# --- the ledger fails under them ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    """A PostgreSQL of the test's own, that can be stopped."""
+    with restartable_server() as one:
+        yield one
+
+
+def bounce(server: Any, *, crash: bool) -> None:
+    """The server goes, as one stops it or as it crashes, and comes back."""
+    if crash:
+        os.kill(server.get_pid(), signal.SIGQUIT)
+        psutil.wait_procs([psutil.Process(server.get_pid())], timeout=30)
+    else:
+        server.stop()
+    time.sleep(1.0)
+    server.start()
+
+
+@pytest.mark.postgres
+def test_the_recorder_while_postgresql_restarts(clean_plane: ControlPlane, server: Any) -> None:
+    db = crashes.new_database(server.get_uri(), "restarts")
+    with crashes.recording(clean_plane, db, seed=SEED) as (child, writer):
+        for crash in (False, True, False):
+            time.sleep(1.5)
+            bounce(server, crash=crash)
+        crashes.catch_up(clean_plane, db, child, writer)
+    assert any("the ledger refuses" in line for line in child.lines)
+    assert any("the ledger works again" in line for line in child.lines)
+    crashes.is_sound(db)
+
+
+@pytest.mark.postgres
+def test_the_scheduler_while_postgresql_restarts(clean_plane: ControlPlane, server: Any) -> None:
+    db = crashes.new_database(server.get_uri(), "restarts")
+    with clean_plane.controllers(), crashes.scheduling(clean_plane, db, seed=SEED) as (child, arrive):
+        for crash in (False, True, False):
+            arrive(3)
+            bounce(server, crash=crash)
+            arrive(2)
+        crashes.all_placed(clean_plane, db, child)
+    crashes.is_sound(db)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system that is soon full. `grow` it with `larger`."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount the small file system that this fills")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def larger(folder: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=64m", str(folder)], check=True)
+
+
+def test_the_recorder_with_the_disk_full(clean_plane: ControlPlane, small_disk: Path) -> None:
+    """It waits, tells, and goes on when there is room: nothing is lost that no gap is on record for."""
+    db = str(small_disk / "ledger.db")
+    with crashes.recording(clean_plane, db, seed=SEED, ballast=60_000) as (child, writer):
+        crashes.wait_until(lambda: any("no room left" in line for line in child.lines), "the disk is full", child)
+        time.sleep(2.0)
+        larger(small_disk)
+        crashes.catch_up(clean_plane, db, child, writer)
+    assert any("the ledger works again" in line for line in child.lines)
+    crashes.is_sound(db)
+
+
+def test_the_scheduler_with_the_disk_full(clean_plane: ControlPlane, small_disk: Path) -> None:
+    """It takes no decision that it cannot write down, and goes on when there is room."""
+    db = str(small_disk / "ledger.db")
+    with clean_plane.controllers(), crashes.scheduling(clean_plane, db, seed=SEED, ballast=60_000) as (child, arrive):
+        for _ in range(200):
+            if any("no room left" in line for line in child.lines):
+                break
+            arrive(1)
+        else:
+            pytest.fail("the disk was never full")
+        time.sleep(1.0)  # what is out is answered
+        before = crashes.nodes_of(clean_plane)
+        arrive(2)
+        time.sleep(2.0)
+        assert {key: node for key, node in crashes.nodes_of(clean_plane).items() if key in before} == before
+        larger(small_disk)
+        crashes.all_placed(clean_plane, db, child)
+    assert any("the ledger works again" in line for line in child.lines)
+    crashes.is_sound(db)

@@ -46,8 +46,10 @@ def gang(
     claims: Callable[[int], Sequence[str]] = lambda index: (),
     scheduler: str = "vcledger",
     least: int | None = None,
+    ballast: str = "",
 ) -> list[str]:
-    """A PodGroup and its pods. `claims`: of each pod by its number. The pods' names."""
+    """A PodGroup and its pods. `claims`: of each pod by its number; `ballast`: an annotation of theirs. The pods'
+    names."""
     body = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
@@ -57,7 +59,7 @@ def gang(
     plane.request("POST", f"{VOLCANO}/namespaces/{namespace}/podgroups", body, code=201)
     names = [f"{name}-{index}" for index in range(size)]
     for index, pod in enumerate(names):
-        make_pod(plane, namespace, pod, group=name, cpu=cpu, claims=claims(index), scheduler=scheduler)
+        make_pod(plane, namespace, pod, group=name, cpu=cpu, claims=claims(index), scheduler=scheduler, ballast=ballast)
     return names
 
 
@@ -70,12 +72,13 @@ def make_pod(
     cpu: str = "1",
     claims: Sequence[str] = (),
     scheduler: str = "vcledger",
+    ballast: str = "",
 ) -> None:
     """A pod of a group."""
     volumes = [{"name": f"v{at}", "persistentVolumeClaim": {"claimName": one}} for at, one in enumerate(claims)]
     container = {"name": "main", "image": "example.com/work:1", "resources": {"requests": {"cpu": cpu}}}
     body = {
-        "metadata": {"name": name, "annotations": {"scheduling.k8s.io/group-name": group, "team": "tests"}},
+        "metadata": {"name": name, "annotations": {"scheduling.k8s.io/group-name": group, "ballast": ballast}},
         "spec": {"schedulerName": scheduler, "containers": [container], "volumes": volumes},
     }
     plane.request("POST", f"/api/v1/namespaces/{namespace}/pods", body, code=201)

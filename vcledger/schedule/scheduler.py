@@ -330,13 +330,22 @@ class Scheduler:
 
     def _allocate(self, loop: Loop, live: Live) -> None:
         """Asks for a pass each period, once all is listed; not while the loop is behind. A thread's life."""
+        problem = ""
         while not self._stop.wait(self.options.period_seconds):
+            problem = self._tell_of(loop, problem)
             if loop.flow.synced:
                 if not self._synced:
                     self._synced = True
                     self.told("all is listed: passes begin")
                 if not loop.queued:
                     live.put(Allocate())
+
+    def _tell_of(self, loop: Loop, before: str) -> str:
+        """The ledger's refusal, and its end, once each."""
+        now = str(loop.down) if loop.down is not None else ""
+        if now != before:
+            self.told(f"the ledger refuses, nothing is decided: {now}" if now else "the ledger works again")
+        return now
 
     def _taken(self, store: EventStore) -> Lease:
         """The role of the cluster's scheduler in the ledger, from one of whom is known that it is over, too: a process
