@@ -636,7 +636,7 @@ class Recovered(Rule):
 
 class WorthWriting(Rule):
     """No status update is sent that changes nothing: what was known when it was decided on counts, as a watch may show
-    the written condition before the answer to the write is in the log."""
+    the written condition before the answer to the write is in the log, and answers may come in any order."""
 
     absent = "no status was written"
 
@@ -644,6 +644,7 @@ class WorthWriting(Rule):
         super().__init__()
         self._is: dict[str, tuple[tuple[str, str, str], str]] = {}
         self._was: dict[int, tuple[tuple[str, str, str], str] | None] = {}
+        self._version: dict[str, int] = {}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event, uid = recorded.event, recorded.uid
@@ -659,14 +660,24 @@ class WorthWriting(Rule):
                 same = known[0] == written[0] and event.nominated_node in ("", known[1])
                 if same:
                     self.breach(recorded.position, f"the condition of {pod_key(recorded)} was written as it was")
-            self._is[uid] = written[0], event.nominated_node or (known[1] if known else "")
+            now = written[0], event.nominated_node or (known[1] if known else "")
+            self._learn(uid, codec.resource_version_key(event.new_resource_version), now)
         elif recorded.kind == "Pod" and isinstance(event, CHANGED) and isinstance(event.object, Pod):
             status = event.object.status
             found = next((one for one in status.conditions or () if one.type == "PodScheduled"), None)
             condition = (found.status, found.reason, found.message) if found is not None else ("", "", "")
-            self._is[uid] = condition, status.nominated_node_name
+            self._learn(uid, recorded.resource_version, (condition, status.nominated_node_name))
         elif recorded.kind == "Pod" and isinstance(event, observation.ObjectDeleted):
             self._is.pop(uid, None)
+            self._version.pop(uid, None)
+
+    def _learn(self, uid: str, version: int | None, now: tuple[tuple[str, str, str], str]) -> None:
+        """What the condition is as of a version; an earlier one than is known says nothing."""
+        if version is not None and version < codec.OPAQUE:
+            if version < self._version.get(uid, 0):
+                return
+            self._version[uid] = version
+        self._is[uid] = now
 
 
 __all__ = [

@@ -138,6 +138,7 @@ PATCHED = binding.PodConditionPatched(type="PodScheduled", status="False", reaso
 NOT_PATCHED = binding.PodConditionPatchFailed(type="PodScheduled", status="False", code=500, error="x")
 TOLD = {"type": "PodScheduled", "status": "False", "reason": "x", "message": "failed to bind to node n: "}
 CONDITION = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "m"}
+UNPLACED = scheduling.TaskUnschedulable(job="ns/g", reason="Unschedulable", message="other")
 ALLOCATED = scheduling.TaskAllocated(job="ns/g", node="n", gang_needed=2)
 LISTED_ONE = observation.ListCompleted(resource="pods", resource_version="50", items=1)
 TICK = observation.Bookmark(resource="pods", resource_version="1")
@@ -380,6 +381,17 @@ HELD: dict[str, tuple[int, History]] = {
         .add(BIND_FAILED)
         .see(pod(conditions=[CONDITION]), change="Modified")
         .add(PATCHED, cause=3),
+    ),
+    "two answers in the other order": (
+        12,
+        h()
+        .see(pod(), version=5)
+        .add(BIND_FAILED)
+        .add(UNPLACED)
+        .add(msgspec.structs.replace(PATCHED, message="other", new_resource_version="8"), cause=3)
+        .add(msgspec.structs.replace(PATCHED, new_resource_version="7"), cause=2)
+        .add(BIND_FAILED)
+        .add(msgspec.structs.replace(PATCHED, new_resource_version="9"), cause=6),
     ),
     "another message": (12, h().add(PATCHED).add(msgspec.structs.replace(PATCHED, message="other"))),
 }
