@@ -5,7 +5,7 @@ works. Called by `eventstore.append`.
 
 A dictionary is trained when the ledger holds enough for a first one, again each time that the ledger has grown by
 GROWTH (objects late in a record hold words that early ones do not), and when payloads take clearly more room than just
-after the last training. That is a handful of trainings however long the record gets.
+after the last training. That is a dozen trainings or so however long the record gets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from eventstore.codec import SAMPLE_BYTES_MAX
 
 FIRST = 1_000
 """Events of a ledger from which on it may have a dictionary."""
-GROWTH = 2
+GROWTH = 1.5
 SAMPLES = 600
 FALLEN_OFF = 1.4
 """Train again when payloads take this many times the room that they took just after the training."""
@@ -99,7 +99,9 @@ class Schedule:
     def opened(self, position: int, trained_at: int | None) -> None:
         """The ledger as a writer finds it: its last position, and the first that uses its newest dictionary."""
         self._watch = RatioWatch()
-        self.due = FIRST if trained_at is None else max(trained_at * GROWTH, min(position, trained_at) + RATIO_WINDOW)
+        self.due = (
+            FIRST if trained_at is None else max(int(trained_at * GROWTH), min(position, trained_at) + RATIO_WINDOW)
+        )
         if trained_at is not None and position >= self.due:
             self.due = position + RATIO_WINDOW
 
@@ -109,7 +111,7 @@ class Schedule:
             self._watch.trained()
         else:
             self._watch.refused()
-        self.due = max(position * GROWTH, position + RATIO_WINDOW)
+        self.due = max(int(position * GROWTH), position + RATIO_WINDOW)
 
     def appended(self, position: int, count: int, size: int, stored: int) -> None:
         """After a batch that a dictionary was used for."""

@@ -47,7 +47,7 @@ def test_a_long_record_is_trained_on_a_handful_of_times() -> None:
             schedule.done(position, taken=trained % 2 == 1)
             assert schedule.due == position * GROWTH
         schedule.appended(position, 4_000, 8_000_000, 500_000)
-    assert trained == 8
+    assert trained == 13
 
 
 def test_a_writer_that_comes_to_a_ledger_trains_only_for_many_events_of_its_own() -> None:
@@ -63,8 +63,8 @@ def test_a_writer_that_comes_to_a_ledger_trains_only_for_many_events_of_its_own(
 def test_objects_that_no_longer_fit_bring_it_forward() -> None:
     schedule = Schedule()
     schedule.opened(0, None)
-    schedule.done(4_000, taken=True)
-    schedule.appended(6_000, 2_000, 1_000_000, 50_000)
-    assert schedule.due == 4_000 * GROWTH
-    schedule.appended(8_000, 2_000, 1_000_000, 100_000)
-    assert schedule.due == 8_000
+    schedule.done(40_000, taken=True)
+    schedule.appended(42_000, 2_000, 1_000_000, 50_000)
+    assert schedule.due == 40_000 * GROWTH
+    schedule.appended(44_000, 2_000, 1_000_000, 100_000)
+    assert schedule.due == 44_000
