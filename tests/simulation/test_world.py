@@ -63,7 +63,7 @@ def test_the_log_on_postgresql_is_the_same(postgres_url: str) -> None:
 
 @pytest.mark.slow
 def test_a_few_worlds_meet_every_fault() -> None:
-    """Each kind is drawn, and comes to something: a request is met by it, a watch, a controller or a process."""
+    """Each kind is drawn, and meets a request, a watch, a controller, an object or a process."""
     missing = dict.fromkeys(FAULTS)
     for seed in range(1, 21):
         result = sim.simulate(seed, twice=False)
