@@ -19,6 +19,9 @@ from vcledger.ledger import Ledger
 from vcledger.sources import ImportOptions, import_paths
 from vcledger.why import why
 
+OBJECTS_MAX = 200_000
+"""All the JSON of a million events would not fit into many machines' memory; a rate needs no more than this."""
+
 OBJECT_EVENTS = ("ObjectAdded", "ObjectModified", "ObjectDeleted")
 
 
@@ -61,9 +64,10 @@ def rebuild(db: str) -> tuple[float, int]:
 
 
 def objects(db: str) -> list[tuple[str, bytes]]:
-    """(kind, JSON) of every stored observation: what `decode_alone` gets."""
+    """(kind, JSON) of the stored observations, the last OBJECTS_MAX at most: what `decode_alone` gets."""
     with Ledger.open(db, read_only=True) as ledger:
-        return [(event.kind, event.payload) for event in ledger.store.read(types=list(OBJECT_EVENTS))]
+        after = max(0, ledger.store.head() - OBJECTS_MAX)
+        return [(event.kind, event.payload) for event in ledger.store.read(after=after, types=list(OBJECT_EVENTS))]
 
 
 def quantile(values: list[float], share: float) -> float:

@@ -139,20 +139,30 @@ def pending(
 ) -> Iterator[Row]:
     """Everything that waits after `position`, by namespace and name, each with the verdict of `vcledger.why`: pods that
     are Pending without a node, whoever schedules them, and PodGroups and Volcano Jobs that wait without having pods.
-    `names`: only these. Each takes as long as one `why`, so rows come one at a time."""
+    `names`: only these. What all of them look at (nodes, queues, groups, tables of pods that are alike) is looked at
+    once; the rows come one at a time."""
     from vcledger.why import NoSuchPod, why, why_job  # the other lists do without the diagnosis
+    from vcledger.why_views import Views
 
     chosen = ledger.cluster(cluster)
     at = ledger.position(position, chosen)
     cache = ledger.cache(at, cluster=chosen, model=model, config=config)
-    state = State(ledger, cache, chosen, at)
+    state, views = State(ledger, cache, chosen, at), Views(ledger, cache)
     for kind, space, name in sorted(_waiting(state), key=lambda found: (*found[1:], found[0])):
         if (namespace is not None and space != namespace) or (names and name not in names):
             continue
         ask = why if kind == "pod" else why_job
         try:
             answer = ask(
-                ledger, space, name, position=at, cluster=chosen, model=model, config=config, asked_at=asked_at
+                ledger,
+                space,
+                name,
+                position=at,
+                cluster=chosen,
+                model=model,
+                config=config,
+                asked_at=asked_at,
+                views=views,
             )
         except NoSuchPod:  # its observation was pruned, or cannot be read
             continue

@@ -31,7 +31,7 @@ from vcledger.folding import collector_paused
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
 from vcledger.why_late import contradictions, later_than
 from vcledger.why_said import OBSERVATIONS, events_about, group_conditions, pod_conditions
-from vcledger.why_views import cluster_view, group_view, lone_task, min_resources
+from vcledger.why_views import Views, lone_task, min_resources
 from vcledger.why_waits import ending_on, group_waits_since, pod_waits_since
 from volcano.events.base import Recorded
 from volcano.events.binding import BindFailed, BindSucceeded, PodConditionPatchFailed
@@ -58,6 +58,7 @@ class _Question(NamedTuple):
 
     ledger: Ledger
     cache: Cache
+    views: Views
     cluster: str
     position: int
     observed_at: int | None
@@ -90,12 +91,13 @@ def why(
     model: str = DEFAULT_MODEL,
     config: CacheConfig = DEFAULT_CONFIG,
     asked_at: int | None = None,
+    views: Views | None = None,
 ) -> Explanation:
     """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup
     of that name. Of several pods that had the name, the last one counts. `asked_at`: the time (microseconds) that was
-    asked about, where a time was (`vcledger.gaps.moment`); gaps are looked for around it. NoSuchPod when there is none
-    of them."""
-    question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at)
+    asked about, where a time was (`vcledger.gaps.moment`); gaps are looked for around it. `views`: of the state at that
+    position under that model, for who asks several questions about it. NoSuchPod when there is none of them."""
+    question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at, views)
     stream = _stream(question)
     if stream is not None:
         return explain(_covered(question, _pod_case(question, stream)))
@@ -116,9 +118,10 @@ def why_job(
     model: str = DEFAULT_MODEL,
     config: CacheConfig = DEFAULT_CONFIG,
     asked_at: int | None = None,
+    views: Views | None = None,
 ) -> Explanation:
     """The same about a Volcano Job or a PodGroup, by its name: the member that breaks the gang stands for it."""
-    question = _ask(ledger, namespace, name, position, cluster, model, config, asked_at)
+    question = _ask(ledger, namespace, name, position, cluster, model, config, asked_at, views)
     case = _job_case(question)
     if case is None:
         raise NoSuchPod(_not_found(question))
@@ -134,11 +137,13 @@ def _ask(
     model: str,
     config: CacheConfig,
     asked_at: int | None,
+    views: Views | None,
 ) -> _Question:
     chosen = ledger.cluster(cluster)
     at = ledger.position(position, chosen)
-    cache = ledger.cache(at, cluster=chosen, model=model, config=config)
-    return _Question(ledger, cache, chosen, at, ledger.observed_at(at, chosen), asked_at, namespace, name)
+    if views is None:
+        views = Views(ledger, ledger.cache(at, cluster=chosen, model=model, config=config))
+    return _Question(ledger, views.cache, views, chosen, at, ledger.observed_at(at, chosen), asked_at, namespace, name)
 
 
 def _covered(question: _Question, case: Case) -> Case:
@@ -245,9 +250,9 @@ def _pod_case(question: _Question, stream: _Stream) -> Case:
     pod = _pod_of(last)
     name = group_name(pod)
     job = cache.jobs.get(f"{question.namespace}/{name}") if name else None
-    group = group_view(question.ledger, cache, job) if job is not None else None
+    group = question.views.group(job) if job is not None else None
     loaded = [one.pod for one in (group.tasks if group is not None else ()) if one.pod is not None]
-    cluster = cluster_view(question.ledger, cache, [pod, *loaded])
+    cluster = question.views.cluster([pod, *loaded])
     heard = _heard(question, stream, pod, group, cluster)
     case = Case(
         namespace=question.namespace,
@@ -443,9 +448,9 @@ def _job_case(question: _Question) -> Case | None:
     job = _group_of(cache, question, volcano_job)
     if volcano_job is None and job is None:
         return None
-    group = group_view(question.ledger, cache, job) if job is not None else None
+    group = question.views.group(job) if job is not None else None
     loaded = [one.pod for one in (group.tasks if group is not None else ()) if one.pod is not None]
-    cluster = cluster_view(question.ledger, cache, loaded)
+    cluster = question.views.cluster(loaded)
     meta = volcano_job.metadata if volcano_job is not None else _pod_group_meta(group)
     case = Case(
         namespace=question.namespace,

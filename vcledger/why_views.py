@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -141,13 +142,12 @@ def lone_task(ref: PodRef, pod: Pod) -> TaskView:
     )
 
 
-def group_view(ledger: Ledger, cache: Cache, job: JobInfo) -> GroupView:
-    """A job of the cache with the pods of its pending tasks loaded."""
+def group_view(ledger: Ledger, cache: Cache, job: JobInfo, reported: frozenset[str]) -> GroupView:
+    """A job of the cache with the pods of its pending tasks loaded. `reported`: the cache's `reported_attachments`."""
     pending = [task for task in job.tasks.values() if task.status == TaskStatus.PENDING]
     refs = {task.uid: cache.pods.get(task.key) for task in pending}
     positions = {uid: ref.position for uid, ref in refs.items() if ref is not None and ref.uid == uid}
     objects = ledger.objects(positions.values())
-    reported = reported_attachments(cache)
     tasks = [
         task_view(task, objects.get(positions.get(task.uid, 0)), positions.get(task.uid, 0), reported)
         for task in job.tasks.values()
@@ -173,22 +173,63 @@ def _owner(job: JobInfo, tasks: Sequence[TaskView]) -> str:
     return ""
 
 
-def cluster_view(ledger: Ledger, cache: Cache, pods: Iterable[Pod]) -> ClusterView:
-    """The cluster as far as these pods' predicates need it."""
-    asking = list(pods)
-    held = assumed(cache, frozenset(pod.metadata.uid for pod in asking))
-    return ClusterView(
-        nodes=[holding(node_view(info), held.get(name, [])) for name, info in sorted(cache.nodes.items())],
-        pods=placed_pods(ledger, cache, asking),
-        claims=cache.claims,
-        volumes=cache.volumes,
-        classes=cache.storage_classes,
-        csi_nodes=cache.csi_nodes,
-        queues=Queues(cache),
-        queue_objects=cache.queues,
-        positions=cache.positions,
-        ignores_conditions=not cache.policy.freezes_not_ready,
-    )
+class Views:
+    """What questions about one state of one ledger share: its nodes, queues and groups, looked at once."""
+
+    def __init__(self, ledger: Ledger, cache: Cache) -> None:
+        self.ledger, self.cache = ledger, cache
+        self._groups: dict[str, GroupView] = {}
+
+    @cached_property
+    def reported(self) -> frozenset[str]:
+        """See `reported_attachments`."""
+        return reported_attachments(self.cache)
+
+    @cached_property
+    def nodes(self) -> list[NodeView]:
+        """The nodes by name, with nothing assumed on them."""
+        return [node_view(info) for _, info in sorted(self.cache.nodes.items())]
+
+    @cached_property
+    def plain(self) -> ClusterView:
+        """The cluster for pods to which no pod that is there matters."""
+        return self._cluster(self.nodes, [])
+
+    def group(self, job: JobInfo) -> GroupView:
+        """See `group_view`."""
+        if job.uid not in self._groups:
+            self._groups[job.uid] = group_view(self.ledger, self.cache, job, self.reported)
+        return self._groups[job.uid]
+
+    def cluster(self, pods: Iterable[Pod]) -> ClusterView:
+        """The cluster as far as these pods' predicates need it."""
+        asking = list(pods)
+        held = assumed(self.cache, frozenset(pod.metadata.uid for pod in asking))
+        placed = placed_pods(self.ledger, self.cache, asking)
+        if not held and not placed:
+            return self.plain
+        nodes = [holding(node, held.get(node.name, [])) for node in self.nodes] if held else self.nodes
+        return self._cluster(nodes, placed)
+
+    def _cluster(self, nodes: list[NodeView], placed: list[PlacedPod]) -> ClusterView:
+        cache = self.cache
+        return ClusterView(
+            nodes=nodes,
+            pods=placed,
+            claims=cache.claims,
+            volumes=cache.volumes,
+            classes=cache.storage_classes,
+            csi_nodes=cache.csi_nodes,
+            queues=self.queues,
+            queue_objects=cache.queues,
+            positions=cache.positions,
+            ignores_conditions=not cache.policy.freezes_not_ready,
+        )
+
+    @cached_property
+    def queues(self) -> Queues:
+        """The queues, with their jobs' sums."""
+        return Queues(self.cache)
 
 
 def assumed(cache: Cache, but: frozenset[str]) -> dict[str, list[Amounts]]:

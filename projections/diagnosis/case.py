@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from projections.diagnosis.gang import Trial, try_gang
 from projections.diagnosis.gaps import Gap
 from projections.diagnosis.model import INFERRED, RECORDED, Said
-from projections.diagnosis.nodes import Evaluation
+from projections.diagnosis.nodes import Evaluation, table_key
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.views import ClusterView, GroupView, TaskView
 from volcano.objects.core import Pod
@@ -135,14 +135,28 @@ class Case:
     def table(self) -> dict[str, list[Reason]]:
         """Its refusals node by node; empty when there is no pod."""
         if self._table is None:
-            self._table = self.evaluation.table() if self.evaluation is not None else {}
+            self._table = self._evaluated()
         return self._table
+
+    def _evaluated(self) -> dict[str, list[Reason]]:
+        if self.evaluation is None or self.task is None or self.pod is None:
+            return {}
+        key, memo = table_key(self.task, self.pod, self.cluster), self.cluster.memo
+        if key is None:
+            return self.evaluation.table()
+        if key not in memo:
+            memo[key] = self.evaluation.table()
+        found: dict[str, list[Reason]] = memo[key]
+        return found
 
     @property
     def trial(self) -> Trial | None:
         """The trial of its group; None without one."""
         if self._trial is None and self.group is not None and self.group.pod_group is not None and self.group.tasks:
-            self._trial = try_gang(self.group, self.cluster)
+            key, memo = ("trial", self.group.key), self.cluster.memo
+            if key not in memo:
+                memo[key] = try_gang(self.group, self.cluster)
+            self._trial = memo[key]
         return self._trial
 
     def said_of(self, source: str, *reasons: str) -> list[Said]:

@@ -105,6 +105,15 @@ def fits_but_for_volumes(table: Mapping[str, Sequence[Reason]]) -> list[str]:
     ]
 
 
+def table_key(task: TaskView, pod: Pod, cluster: ClusterView) -> object | None:
+    """Pods with equal keys have the same table; None for a pod that has its own: where pods on nodes count."""
+    if cluster.pods or is_interdependent(pod):
+        return None
+    spec = pod.spec
+    asked = (task.best_effort, tuple(sorted(task.request.items())))
+    return ("table", asked, repr(spec.node_selector), repr(spec.affinity), repr(spec.tolerations))
+
+
 def is_interdependent(pod: Pod) -> bool:
     """Whether placing one pod changes where the next of its kind may go, other than by what it takes: ports, affinity,
     spread or volumes."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -174,7 +174,8 @@ class QueueView:
 @dataclass(slots=True)
 class ClusterView:
     """Everything else at the position. `pods` holds only what the pod's own constraints need (see
-    `nodes.is_interdependent`); keys of claims are `namespace/name`."""
+    `nodes.is_interdependent`); keys of claims are `namespace/name`. `memo` is what questions about it share: the node
+    tables of pods that are alike, the trials of groups."""
 
     nodes: Sequence[NodeView]
     pods: Sequence[PlacedPod] = ()
@@ -186,6 +187,7 @@ class ClusterView:
     queue_objects: Mapping[str, Queue] | None = None
     positions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     ignores_conditions: bool = True
+    memo: dict[object, Any] = field(default_factory=dict)
     _sums: dict[str, Amounts] = field(default_factory=dict)
 
     def allocatable(self) -> Amounts:
