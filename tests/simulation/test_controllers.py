@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from vcledger.scheduler.requests import Bind, Delete
+from vcledger.scheduler.requests import Bind, Delete, Patch
 from vcledger.sim.actors import World, with_annotations, with_spec
 from vcledger.sim.clock import SECOND, START, Timeline
 from vcledger.sim.kubelet import RUNS_SECONDS, Kubelet, Owner
@@ -97,6 +97,42 @@ def cluster() -> Cluster:
 
 
 class TestVolumes:
+    def test_a_claim_is_held_by_a_pod_with_a_node_until_that_is_gone(self, cluster: Cluster) -> None:
+        cluster.volume("pv", "now")
+        cluster.claim("c", "now")
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+        spec = {"containers": [{"name": "main"}], "volumes": volumes}
+        pod = cluster.api.create("Pod", {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+        cluster.bind(pod, "n-without-kubelet")
+        body = b'{"status":{"phase":"Succeeded"}}'
+        assert cluster.api.do(Patch("Pod", "default", "p", body, "status")).ok
+        assert cluster.api.do(Delete("PersistentVolumeClaim", "default", "c")).ok
+        cluster.run(5)
+        assert not cluster.gone("PersistentVolumeClaim", "c")
+        assert cluster.api.do(Delete("Pod", "default", "p", grace_seconds=0)).ok
+        cluster.run(5)
+        assert cluster.gone("PersistentVolumeClaim", "c")
+
+    def test_a_pod_without_a_node_holds_no_claim(self, cluster: Cluster) -> None:
+        cluster.claim("c", "local")
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+        spec = {"containers": [{"name": "main"}], "volumes": volumes}
+        cluster.api.create("Pod", {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
+        assert cluster.api.do(Delete("PersistentVolumeClaim", "default", "c")).ok
+        cluster.run(5)
+        assert cluster.gone("PersistentVolumeClaim", "c")
+
+    def test_a_volume_on_its_way_out_goes_after_its_claim(self, cluster: Cluster) -> None:
+        cluster.volume("pv", "local")
+        cluster.give("pv", cluster.claim("c", "local"))
+        cluster.run(5)
+        assert cluster.api.do(Delete("PersistentVolume", "", "pv")).ok
+        cluster.run(5)
+        assert cluster.get("PersistentVolume", "pv")["status"]["phase"] == "Bound"
+        assert cluster.api.do(Delete("PersistentVolumeClaim", "default", "c")).ok
+        cluster.run(5)
+        assert cluster.gone("PersistentVolumeClaim", "c") and cluster.gone("PersistentVolume", "pv")
+
     def test_a_volume_given_by_the_scheduler_is_bound(self, cluster: Cluster) -> None:
         cluster.volume("pv", "local")
         claim = cluster.claim("c", "local")
@@ -188,6 +224,7 @@ class TestVolumes:
         pod = cluster.pod("p")
         stored = {**pod, "spec": {**pod["spec"], "volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}}
         cluster.world.put("Pod", stored)
+        cluster.bind(pod)
         cluster.run(10)
         cluster.api.do(Delete("PersistentVolumeClaim", "default", "c"))
         cluster.run(5)

@@ -51,7 +51,7 @@ class VolumeController(Actor):
     def changed(self, revision: Revision) -> None:
         item = revision.stored.object
         if revision.kind == "Pod":
-            if revision.change == "DELETED" or (item.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            if revision.change == "DELETED":
                 for claim in claims_of(item):
                     self.soon(PVC, claim)
             return
@@ -74,7 +74,8 @@ class VolumeController(Actor):
         if item is None:
             return
         if item["metadata"].get("deletionTimestamp"):
-            self._protection(kind, key, item)
+            if not self._protection(kind, key, item) and kind == PV:
+                self._volume(item)
         elif kind == PVC:
             self._claim(key, item)
         else:
@@ -176,15 +177,17 @@ class VolumeController(Actor):
 
     # --- protection -----------------------------------------------------------------------------------------------
 
-    def _protection(self, kind: str, key: str, item: Object) -> None:
-        """Lets a claim go that no running pod uses, and a volume that is not bound."""
+    def _protection(self, kind: str, key: str, item: Object) -> bool:
+        """Lets a claim go that no pod with a node uses, whether that has ended or not, and a volume that is not bound;
+        whether it did."""
         if kind == PVC:
-            if any(key in claims_of(pod) and not ended(pod) for pod in self.api.objects("Pod")):
-                return
+            if any(key in claims_of(pod) and pod["spec"].get("nodeName") for pod in self.api.objects("Pod")):
+                return False
         elif (item.get("status") or {}).get("phase") == "Bound":
-            return
+            return False
         if PROTECTION[kind] in (item["metadata"].get("finalizers") or ()):
             self.world.put(kind, without_finalizer(item, PROTECTION[kind]))
+        return True
 
 
 class Provisioner(Actor):
