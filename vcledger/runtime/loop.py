@@ -137,7 +137,7 @@ class Loop:
         except EventStoreError as error:
             # The log was asked what it has of an object, and could not be read.
             self._lose(error)
-            self._inputs.extendleft(reversed(taken))
+            self._inputs.extendleft(taken[::-1])
             return 0
         except Exception as error:
             # What has been decided so far is half of something: the log's state is the one to go on from.

@@ -111,7 +111,10 @@ def _ticked(hand: Hand, given: Ticked) -> None:
     for key in flow.cleanup.due(now):
         housekeeping.clean_up(hand, key)
     for name in flow.node_sync.due(now):
-        housekeeping.sync_node(hand, name, "known", None)
+        if name in flow.unreadable:
+            housekeeping.refuse_node(hand, Noticed("refused", name, 0, flow.unreadable[name]))
+        else:
+            housekeeping.sync_node(hand, name, "known", None)
     if not flow.synced:
         return
     if flow.bind_queue and flow.flush_due() <= now:

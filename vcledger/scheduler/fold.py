@@ -55,10 +55,13 @@ def _observe(flow: Flow, recorded: Recorded, event: Change, raw: bytes | None) -
     evolve_cache(cache, recorded)
     if kind in ("Node", "CSINode"):
         if recorded.position in cache.refused:
+            flow.unreadable[name] = cache.refused[recorded.position]
             flow.notices.append(Noticed("refused", name, recorded.position, cache.refused[recorded.position]))
         elif name in cache.node_objects:
+            flow.unreadable.pop(name, None)
             flow.notices.append(Noticed("node", name, recorded.position, before))
         elif kind == "Node":
+            flow.unreadable.pop(name, None)
             flow.notices.append(Noticed("node", name, recorded.position, recorded.uid))
     elif kind == "PodGroup" and isinstance(event.object, PodGroup) and not isinstance(event, ObjectDeleted):
         flow.podgroups[f"{recorded.namespace}/{name}"] = event.object.metadata.uid

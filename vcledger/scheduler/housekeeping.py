@@ -64,7 +64,7 @@ def refuse_node(hand: Hand, notice: Noticed) -> None:
     node = hand.flow.cache.node_objects.get(notice.key)
     uid = node.metadata.uid if node is not None else ""
     event = NodeSyncFailed(error=notice.detail, attempt=attempt, delay_seconds=delay)
-    hand.add(Subject("Node", "", notice.key, uid), event, cause=notice.position)
+    hand.add(Subject("Node", "", notice.key, uid), event, cause=notice.position or None)
 
 
 # --- jobs ---------------------------------------------------------------------------------------------------------

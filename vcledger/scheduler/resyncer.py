@@ -140,7 +140,11 @@ def _gone(hand: Hand, subject: Subject, task: FlowTask | None, position: int, ot
     key = resync_key(subject.namespace, subject.name, subject.uid)
     attempt = _attempt(flow, key)
     cause = position
-    if task is not None and task.phase is Phase.DOUBT:
+    ref = flow.cache.pods.get(f"{subject.namespace}/{subject.name}")
+    told = (
+        bool(other) and ref is not None and ref.uid == subject.uid
+    )  # by the observation of the other, see lost_with_pod
+    if task is not None and task.phase is Phase.DOUBT and not told:
         _resolve(hand, task, "object-gone", 404, "the pod is gone", position)
         failure = Failure(404, "NotFound", f'pods "{task.name}" not found')
         binder.fail_bind(hand, task, failure, intent=task.intent, cause=position, resynced=True)

@@ -28,7 +28,7 @@ from volcano.events.base import Recorded
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
-VERSION = CACHE_VERSION * 1_000 + 3
+VERSION = CACHE_VERSION * 1_000 + 4
 """To be raised with every change of the flow's fold or of these bytes; the cache's is part of it."""
 
 
@@ -77,6 +77,7 @@ class Image(msgspec.Struct, array_like=True):
     queues: list[dict[str, Item]]
     doubts: dict[str, Doubt]
     podgroups: dict[str, str]
+    unreadable: dict[str, str]
     intents: dict[int, Intent]
     recovery: Recovery | None
 
@@ -126,6 +127,7 @@ def dump(flow: Flow) -> bytes:
         [queue.items for queue in _queues(flow)],
         flow.doubts,
         flow.podgroups,
+        flow.unreadable,
         flow.intents,
         flow.recovery,
     )
@@ -154,6 +156,7 @@ def load(flow: Flow, data: bytes) -> Flow:
     flow.said, flow.conditions = image.said, image.conditions
     flow.watchers = {key: dict.fromkeys(users) for key, users in image.watchers.items()}
     flow.bind_queue, flow.waiting = image.bind_queue, image.waiting
+    flow.unreadable = image.unreadable
     flow.doubts, flow.podgroups, flow.intents, flow.recovery = (
         image.doubts,
         image.podgroups,

@@ -157,6 +157,7 @@ class Flow:
     conditions  the condition last written to a pod (by UID)
     coming      pods on their way, as they will stand on their nodes
     guarded     the pods whose own anti-affinity concerns everybody
+    unreadable  nodes whose newest object could not be read, and why
     views       what was last made of each node for the predicates, to be taken again; no part of the state either
     notices     what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
                 so none is ever left over at a crash, and they are no part of the state
@@ -190,6 +191,7 @@ class Flow:
         self.doubt_queue = WorkQueue()
         self.doubts: dict[str, Doubt] = {}
         self.podgroups: dict[str, str] = {}
+        self.unreadable: dict[str, str] = {}
         self.intents: dict[int, Intent] = {}
         self.notices: list[Noticed] = []
         self.views: dict[str, HeldView] = {}
@@ -261,7 +263,7 @@ class Flow:
             sorted(self.waiting.items()),
             sorted(self.attempts.items()),
         ]
-        rest = [sorted(self.intents.items()), sorted(self.doubts.items()), sorted(self.podgroups.items())]
+        rest = [sorted(one.items()) for one in (self.intents, self.doubts, self.podgroups, self.unreadable)]
         said = [sorted(self.said.items()), sorted(self.listed), sorted(self.conditions.items())]
         seen = [sorted(self.versions.items()), sorted((key, list(users)) for key, users in self.watchers.items())]
         assumed = [self.volumes.rows(), self.claims.rows()]

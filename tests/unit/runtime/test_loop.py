@@ -34,6 +34,7 @@ class Refusing:
 
     def __init__(self, store: Any) -> None:
         self.store, self.error, self.stores, self.unreadable, self.appends = store, None, False, False, 0
+        self.unreadable_streams = False
         self.batches: list[int] = []
         self.before: Callable[[], None] | None = None
 
@@ -49,7 +50,7 @@ class Refusing:
         return self.store.append(events, **more)
 
     def __getattr__(self, name: str) -> Any:
-        if self.unreadable:
+        if self.unreadable or (self.unreadable_streams and name == "stream_head"):
             raise LedgerUnreachable("the database is gone")
         return getattr(self.store, name)
 
@@ -166,6 +167,24 @@ def test_a_second_writer_is_found_out(world: World) -> None:
     assert isinstance(world.loop.down, EventStoreError)
     world.tick(0)
     assert world.loop.down is None
+    world.settled()
+
+
+def test_a_log_that_cannot_be_asked_about_an_object_stops_the_deciding_too(world: World) -> None:
+    """A version that is not above all that an earlier process saw may be known already: the log is asked."""
+    world.see(node("n1"), pod("p1", 200))
+    world.crash()
+    store = Refusing(world.store)
+    world.loop.store = store  # type: ignore[assignment]
+    store.unreadable_streams = True
+    world.loop.standings.store = store  # type: ignore[assignment]
+    put(world.loop, pod("p2", 150))
+    assert world.loop.step(world.now) == 0
+    assert isinstance(world.loop.down, LedgerUnreachable)
+    store.unreadable_streams = False
+    world.tick(0)
+    assert world.loop.down is None
+    assert "d/p2" in world.flow.cache.pods
     world.settled()
 
 

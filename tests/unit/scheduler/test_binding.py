@@ -401,3 +401,17 @@ def test_not_bound_and_its_node_gone_it_is_read_again_and_given_back(world: Worl
     assert not world.flow.tasks
     assert world.flow.queue("errTasks") == []
     world.settled()
+
+
+def test_a_lost_bind_whose_name_another_pod_has_by_then_is_settled_once(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    world.answer(Bind, LOST)
+    world.tick(0.01)
+    world.answer(Get, said(pod("p1", 150, uid="another")))
+    assert [one.verdict for one in world.events(InDoubtResolved)] == ["object-gone"]
+    assert [one.code for one in world.events(BindFailed) if not one.answer_lost] == [404]
+    assert world.flow.cache.pods["d/p1"].uid == "another"
+    assert world.idle_cpu() == 4
+    assert world.flow.idle
+    world.settled()

@@ -29,7 +29,26 @@ def test_a_node_that_cannot_be_read_is_tried_again(world: World) -> None:
     world.see(node("n1", 12, cpu="never"))
     assert [one.attempt for one in world.events(NodeSyncFailed)] == [1, 2]
     world.tick(1)
+    failed = world.events(NodeSyncFailed)
+    assert [one.delay_seconds for one in failed[:4]] == [0.005, 0.01, 0.02, 0.04]
+    assert 7 < len(failed) < 10
+    assert world.flow.queue("nodeQueue") == ["n1"]
+    assert len(world.events(NodeSynced)) == 1
+    world.crash()
+    world.see(node("n1", 13, cpu="2"))
     assert world.flow.queue("nodeQueue") == []
+    assert [one.resource_version for one in world.events(NodeSynced)] == ["10", "13"]
+    world.tick(60)
+    assert len(world.events(NodeSynced)) == 2
+    world.settled()
+
+
+def test_a_node_that_cannot_be_read_and_goes(world: World) -> None:
+    world.see(node("n1", 11, cpu="many"))
+    world.see(node("n1", 12, cpu="many"), change="DELETED")
+    world.tick(1)
+    assert world.flow.queue("nodeQueue") == []
+    world.settled()
 
 
 def test_a_job_goes_later_and_only_without_podgroup_and_tasks(world: World) -> None:
