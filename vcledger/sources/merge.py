@@ -24,8 +24,8 @@ one, and a watch that goes on later must not find that an audit log got ahead of
 
 
 def find(paths: Sequence[Path | str]) -> tuple[list[Path | str], list[Path | str]]:
-    """The files of the paths, folders searched through in the order of their names, each file once, by whatever paths
-    or links it was given; and the paths that are not there. Hidden files and folders inside a folder are passed over."""
+    """The files of the paths, folders searched through in the order of their names, each file once by whatever paths or
+    links it was given; and the paths that are not there. Hidden files and folders inside a folder are passed over."""
     files: dict[object, Path | str] = {}
     missing: list[Path | str] = []
     for path in paths:
