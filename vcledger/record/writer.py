@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from eventstore import EventStore
@@ -175,6 +175,9 @@ class Writer:
 
     def _durable(self, events: list[NewEvent], result: AppendResult) -> None:
         meters = self.meters
+        ours = {position for position in result.positions if position > self._head}
+        if ours and max(ours) - self._head > len(ours):
+            self._learn(max(ours), ours)  # others came in between
         self._head = max(self._head, *result.positions)
         meters.add("stored", by=result.stored)
         meters.add("already", by=result.already)
@@ -210,15 +213,18 @@ class Writer:
     def _look_at_others(self) -> None:
         """What others have stored since our last append, as far as it shows objects."""
         head = self.store.head()
-        if head <= self._head:
-            return
-        for event in self.store.read(after=self._head, to=head, cluster=self.cluster, types=OBJECT_TYPES, late=False):
+        if head > self._head:
+            self._learn(head, frozenset())
+            self._head = head
+
+    def _learn(self, to: int, ours: Collection[int]) -> None:
+        """The versions of objects that others have stored since `_head`, up to a position."""
+        for event in self.store.read(after=self._head, to=to, cluster=self.cluster, types=OBJECT_TYPES, late=False):
             version = event.resource_version
-            if version is not None and version < OPAQUE:
+            if version is not None and version < OPAQUE and event.position not in ours:
                 if event.stream not in self._foreign:
                     self._order.append(event.stream)
                 self._foreign[event.stream] = version
-        self._head = head
         while len(self._order) > FOREIGN_MAX:
             self._foreign.pop(self._order.popleft(), None)
 

@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ from tests.unit.record.runs import CLUSTER, Running, events, fast, live, same
 from tests.unit.record.simulated import Server, eventually
 from vcledger.codec import observation_of
 from vcledger.ledger import Ledger
+from vcledger.record.backlog import Backlog
+from vcledger.record.feed import size_of
+from vcledger.record.meters import Meters
+from vcledger.record.writer import Writer
 from vcledger.sources import ImportOptions, import_paths
 from vcledger.verify import verify
 
@@ -203,3 +208,29 @@ def test_on_a_terminal_there_is_a_status_line(tmp_path: Path) -> None:
     text = shown.decode()
     assert "2 of 2 watched | " in text and "events, " in text and "0 waiting" in text
     assert "nodes: listed, 1 at version" in text and "ended: 7 events stored" in text
+
+
+def test_what_another_stores_between_our_look_and_our_append_is_learnt(db: Path) -> None:
+    def node(name: str, version: int) -> Any:
+        body = json.dumps({"metadata": {"name": name, "uid": f"u-{name}", "resourceVersion": str(version)}}).encode()
+        return observation_of(cluster=CLUSTER, kind="Node", change="MODIFIED", payload=body, observed_at=SECOND)
+
+    stop = threading.Event()
+    with open_store(str(db), create=True) as store, open_store(str(db)) as other:
+        writer = Writer(store, CLUSTER, Backlog(size_of), Meters(), stop)
+        writer.append([node("a", 1), node("b", 1)])
+        whole, once = store.append, [node("a", 9)]
+
+        def slow(*args: Any, **options: Any) -> Any:
+            while once:
+                other.append([once.pop()])
+            return whole(*args, **options)
+
+        store.append = slow  # type: ignore[method-assign]
+        writer.append([node("b", 2)])
+        writer.append([node("a", 5), node("b", 3)])
+        writer.append([node("a", 10)])
+        found = [(event.name, event.resource_version, event.late) for event in store.read()]
+    assert found == [
+        ("a", 1, False), ("b", 1, False), ("a", 9, False), ("b", 2, False), ("a", 5, True), ("b", 3, False),
+        ("a", 10, False)]  # fmt: skip
