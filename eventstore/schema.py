@@ -18,7 +18,7 @@ REVISIONS: tuple[str, ...] = ("0001", "0002", "0003")
 REVISION = REVISIONS[-1]
 
 READABLE: frozenset[str] = frozenset({"0001", "0002", "0003"})
-"""Revisions that can be read as they are, by one who never writes: what later ones added is for writers only."""
+"""Revisions that can be read as they are: what later ones added is used by writers, or by people with SQL."""
 
 APPLICATION_ID = 0x76636C67
 """SQLite's application_id of a ledger: 'vclg'."""
