@@ -5,9 +5,12 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from eventstore import open_store
 from eventstore.chain import numbers
 from eventstore.testing.build import SECOND, START, observation
+from eventstore.types import LedgerCorrupt, Snapshot
 
 
 def test_what_is_acknowledged_is_on_the_disk(tmp_path: Path) -> None:
@@ -43,3 +46,18 @@ def test_a_hole_in_a_streams_versions_is_named(tmp_path: Path) -> None:
 def test_which_event_has_a_number_is_part_of_the_form() -> None:
     assert numbers([None, 1]) != numbers([1, None])
     assert numbers([None, 1, None]) != numbers([None, None, 1])
+
+
+def test_what_was_changed_is_not_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with open_store(str(path), create=True) as store:
+        for revision in range(1, 5):
+            store.append([observation(revision=revision)])
+        store.save_snapshot(Snapshot("cache", 1, "one", 3, None, b"state"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE events SET observed_at = observed_at + 1 WHERE position = 2")
+    connection.close()
+    with open_store(str(path)) as store:
+        with pytest.raises(LedgerCorrupt, match="nothing was dropped"):
+            store.prune(before_position=4)
+        assert [event.position for event in store.read()] == [1, 2, 3, 4]
