@@ -4,11 +4,12 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 EVENTS ?= 100000
+RUNS   ?= 500
 JOBS   ?= 2
 SAMPLE ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kube test test-fast lint nightly bench bench-live mutants mutants-more clean
+.PHONY: help demo kube test test-fast lint nightly bench bench-live bench-crashes mutants mutants-more clean
 
 help:
 	@echo "make demo       import the example recording and ask why three pods were pending"
@@ -18,6 +19,7 @@ help:
 	@echo "make lint       ruff, mypy --strict, import-linter"
 	@echo "make mutants    bugs on purpose, one at a time: each must be noticed (JOBS=2)"
 	@echo "make bench-live what recording costs, at 10, 100 and 1,000 changes a second"
+	@echo "make bench-crashes  recorder and scheduler killed RUNS times (500), and how long a restart takes"
 	@echo "make nightly    the state machines, 100,000 steps each"
 	@echo "make bench      speed and size as ratios (EVENTS=1000000 for the long one)"
 
@@ -55,6 +57,9 @@ bench: $(STAMP)
 
 bench-live: kube
 	$(BIN)/python -m bench.recording --write
+
+bench-crashes: kube
+	$(BIN)/python -m bench.crashes --runs $(RUNS) --write
 
 mutants: $(STAMP)
 	$(BIN)/python -m tests.mutants --jobs $(JOBS)

@@ -2,9 +2,7 @@
 
 Owns the harness: who writes to the cluster meanwhile, when the process is killed, what is looked at in the end. Must
 not know how either program works: they are started as commands, their ledger is read with the library. Called by
-`test_crashes`, and by people who want more runs than the tests take:
-
-    python -m tests.kube.crashes --runs 500 --seed 1
+`test_crashes`, and by `bench.crashes` for more runs than the tests take.
 
 A run starts the command on the ledger that the run before has left, and kills it (SIGKILL) at a moment drawn from the
 seed. After the last the command runs once more, undisturbed, until it has caught up.
@@ -12,28 +10,26 @@ seed. After the last the command runs once more, undisturbed, until it has caugh
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import psycopg
 from typer.testing import CliRunner
 
 from cli.main import app
 from eventstore import EventStore, open_store
 from tests.kube import things
-from tests.kube.control_plane import ROOT, ControlPlane, running_control_plane
-from tests.postgres import running_server
+from tests.kube.control_plane import ROOT, ControlPlane
+from tests.postgres import database_url
 from vcledger.ledger import Ledger
 
 CLUSTER = "real"
@@ -408,45 +404,8 @@ def is_sound(db: str) -> None:
             raise Crashed(f"{command}: {done.output}")
 
 
-# --- by hand ------------------------------------------------------------------------------------------------------
-
-HEAD = """| what | database | kills | events | writes or binds | restart, median | restart, slowest | broken |
-|---|---|---|---|---|---|---|---|"""
-
-
-def main() -> None:
-    """So many runs, spread over both programs and both databases; prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    print(f"seed {asked.seed}", flush=True)
-    each = max(1, asked.runs // 4)
-    rows = []
-    with ExitStack() as stack:
-        plane = stack.enter_context(running_control_plane())
-        postgres = stack.enter_context(running_server())
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        stack.enter_context(plane.controllers())
-        for at, harness in enumerate((recorder, scheduler)):
-            for database in ("SQLite", "PostgreSQL"):
-                db = str(folder / f"{at}.db") if database == "SQLite" else new_database(postgres, f"crashes_{at}")
-                report = harness(plane, db, database, runs=each, seed=asked.seed + at)
-                rows.append(report.line())
-                print(rows[-1], flush=True)
-    print(HEAD, *rows, sep="\n")
-
-
 def new_database(server: str, name: str) -> str:
     """The URL of a new database."""
-    import psycopg
-
-    from tests.postgres import database_url
-
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
     return database_url(server, name)
-
-
-if __name__ == "__main__":
-    main()

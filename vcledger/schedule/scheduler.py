@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from random import Random
 from typing import NamedTuple
@@ -294,13 +294,9 @@ class Scheduler:
 
     def _watch(self, store: EventStore, origin: Origin, kind: str, intake: Intake) -> Worker[Input]:
         options = self.options
+        absent = int(options.absent_seconds * 1_000_000)
         found = informer(
-            store,
-            origin,
-            kind,
-            Observer(self.cluster, StorageOptions()),
-            page=options.page,
-            absent=int(options.absent_seconds * 1_000_000),
+            store, origin, kind, Observer(self.cluster, StorageOptions()), page=options.page, absent=absent
         )
         self.informers.append(found)
         return Worker(
@@ -384,6 +380,12 @@ class Scheduler:
         return thread
 
 
+def informers_of(store: EventStore, cluster: str, kinds: Sequence[str]) -> list[Informer]:
+    """The informers of a cluster as a run begins them: what a restart reads of the log beside the loop's state."""
+    origin, observer = Origin(cluster, "", None), Observer(cluster, StorageOptions())
+    return [informer(store, origin, kind, observer, page=500, absent=DELAY_ABSENT) for kind in kinds]
+
+
 class _Shared:
     """The run's clock for the loop: one for all threads, so that none goes back behind another."""
 
@@ -394,4 +396,4 @@ class _Shared:
         return self._now()
 
 
-__all__ = ["NEEDED", "WATCHED", "Options", "Outcome", "Scheduler", "State"]
+__all__ = ["NEEDED", "WATCHED", "Options", "Outcome", "Scheduler", "State", "informers_of"]
