@@ -20,7 +20,7 @@ help:
 	@echo "make mutants    bugs on purpose, one at a time: each must be noticed (JOBS=2)"
 	@echo "make bench-live what recording costs, at 10, 100 and 1,000 changes a second"
 	@echo "make bench-crashes  recorder and scheduler killed RUNS times (500), and how long a restart takes"
-	@echo "make nightly    the state machines, 100,000 steps each"
+	@echo "make nightly    the state machines, 100,000 steps each (the log's 10,000)"
 	@echo "make bench      speed and size as ratios (EVENTS=1000000 for the long one)"
 
 $(STAMP): pyproject.toml constraints.txt

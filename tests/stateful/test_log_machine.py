@@ -33,14 +33,14 @@ class SQLiteMachine(LogMachine):
 
 @pytest.mark.slow
 def test_on_sqlite() -> None:
-    wanted = settings(profiles.machine(30, 20), suppress_health_check=list(HealthCheck))
+    wanted = settings(profiles.machine(30, 20, nightly=10_000), suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(SQLiteMachine, settings=wanted)
 
 
 @pytest.mark.slow
 @pytest.mark.postgres
 def test_on_postgres(postgres_url: str) -> None:
-    """Few runs, as a server takes longer; at night as many as anywhere else in ten."""
+    """Few runs, as a server takes longer."""
 
     class PostgresMachine(LogMachine):
         def open_ledger(self) -> EventStore:
@@ -51,8 +51,5 @@ def test_on_postgres(postgres_url: str) -> None:
                     connection.execute("CREATE SCHEMA public")
             return open_store(postgres_url, create=True, clock=lambda: START)
 
-    examples = max(profiles.machine(5, 15).max_examples // 10, 5)
-    wanted = settings(
-        max_examples=examples, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
-    )
+    wanted = settings(profiles.machine(5, 15, nightly=2_000), suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(PostgresMachine, settings=wanted)

@@ -58,10 +58,10 @@ def share(examples: int) -> int:
     return max(5, int(examples * SCALES[current()]))
 
 
-def machine(examples: int = 25, steps: int = STEPS) -> settings:
+def machine(examples: int = 25, steps: int = STEPS, *, nightly: int = NIGHTLY_STEPS) -> settings:
     """The settings of a state machine whose share in ci is so many examples of so many steps; at night they come to
-    100,000 steps."""
-    examples = NIGHTLY_STEPS // steps if current() == "nightly" else share(examples)
+    `nightly` steps."""
+    examples = nightly // steps if current() == "nightly" else share(examples)
     return settings(max_examples=examples, stateful_step_count=steps, deadline=None, print_blob=True)
 
 
