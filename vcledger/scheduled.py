@@ -9,10 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from eventstore import EventStore
-from eventstore.types import RECORDED, NewEvent, StreamId
+from eventstore.types import KEYED, RECORDED, NewEvent
 from projections.cache import CacheConfig
-from vcledger.sources.observe import hash_key
-from vcledger.sources.shape import json_text, keyed
+from vcledger.codec import domain, resource_version_key
 from volcano.events.base import RECORDING, Subject
 from volcano.events.observation import Marker
 
@@ -44,11 +43,9 @@ _markers = msgspec.json.Decoder(Marker)
 
 def started(cluster: str, run: Run, now: int) -> NewEvent:
     """The event that a run begins."""
-    text = json_text(run)
-    event: NewEvent = keyed(
-        StreamId(cluster, *RUNS), Marker(name=STARTED, detail=text), now, hash_key(text, str(now)), RECORDED
-    )
-    return event
+    text = msgspec.json.encode(run).decode()
+    key = KEYED | (resource_version_key(f"{text} {now}") or 0)  # stored once, however often it is sent
+    return domain(cluster, RUNS, Marker(name=STARTED, detail=text), now, known=RECORDED)._replace(resource_version=key)
 
 
 def newest_run(store: EventStore, cluster: str) -> Run | None:
