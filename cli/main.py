@@ -67,6 +67,8 @@ class LedgerGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """`-o=json` and `-n=NS` mean what they mean to kubectl, whose users write them so."""
+        if args[:1] == [PROTOCOL]:
+            return super().parse_args(ctx, args)  # words that are being typed
         end = args.index("--") if "--" in args else len(args)
         return super().parse_args(ctx, [*map(without_equals, args[:end]), *args[end:]])
 
