@@ -127,11 +127,11 @@ def test_resumable_after_an_end_and_after_being_killed(db: Path, port: WirePort,
 
 
 def test_bookmarkable(db: Path, port: WirePort, pods: Pods) -> None:
-    """The server sends a bookmark after a minute, and no sooner."""
+    """The server sends a bookmark after a minute, and no sooner, when it has seen something newer of the kind."""
     pods.create("p")
     with Running(db, port, scopes=[pods.scope]) as run:
         run.watching()
-        pods.plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": f"{pods.namespace}-other"}}, code=201)
+        Pods(pods.plane, pods.plane.namespace()).create("elsewhere")
         eventually(lambda: "Bookmark" in [type_ for type_, _ in about(db, "Pod", pods.namespace)], "a bookmark", 120)
     bookmark = [fields for type_, fields in about(db, "Pod", pods.namespace) if type_ == "Bookmark"][-1]
     assert int(bookmark["resource_version"]) >= pods.written[-1]
