@@ -11,6 +11,7 @@ from eventstore import open_store
 from eventstore.chain import numbers
 from eventstore.testing.build import SECOND, START, observation
 from eventstore.types import LedgerCorrupt, Snapshot
+from tests.unit.eventstore.test_runs import both, observed
 
 
 def test_what_is_acknowledged_is_on_the_disk(tmp_path: Path) -> None:
@@ -61,3 +62,11 @@ def test_what_was_changed_is_not_dropped(tmp_path: Path) -> None:
         with pytest.raises(LedgerCorrupt, match="nothing was dropped"):
             store.prune(before_position=4)
         assert [event.position for event in store.read()] == [1, 2, 3, 4]
+
+
+def test_a_run_is_stored_as_its_events_are(tmp_path: Path) -> None:
+    """Its duplicates, what of it comes late, and the mark that it leaves."""
+    first = [observed("u1", 1, 10), observed("u2", 2, 11), observed("u1", 3, 12)]
+    again = [observed("u1", 3, 12), observed("u1", 1, 12), observed("u3", 9, 13)]
+    late = [observed("u4", 20, 5), observed("u4", 21, 6), observed("u1", 22, 14)]
+    both(tmp_path, [first, again, late, [observed("u2", 30, 11), observed("u2", 31, 15)]])
