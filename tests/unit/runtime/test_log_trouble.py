@@ -186,6 +186,7 @@ def in_trouble(run: Run, dies: bool) -> None:
         assert run.loop.next_due() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies", [False, True])
 def test_at_every_moment_of_a_bind(trouble: FullDisk | DatabaseGone, dies: bool) -> None:
     for moment in range(BEATS):
