@@ -1,4 +1,5 @@
-"""The cluster that the README records: one node, and a gang of two of which only one pod was made."""
+"""The cluster that the README records and schedules: one node, a gang of two of which only one pod was made, and one of
+two for our own scheduler."""
 
 from __future__ import annotations
 
@@ -16,15 +17,19 @@ def fill(plane: ControlPlane) -> None:
     status: dict[str, Any] = {"allocatable": resources, "capacity": resources}
     status["conditions"] = [{"type": "Ready", "status": "True"}]
     plane.request("PATCH", "/api/v1/nodes/node-1/status", {"status": status}, type_=MERGE)
+    # Admission has tainted it as not ready, and no controller is there to look again.
+    plane.request("PATCH", "/api/v1/nodes/node-1", {"spec": {"taints": None}}, type_=MERGE)
     volcano = "/apis/scheduling.volcano.sh/v1beta1"
     about = {"apiVersion": "scheduling.volcano.sh/v1beta1"}
     queue = {**about, "kind": "Queue", "metadata": {"name": "default"}, "spec": {"weight": 1}}
     plane.request("POST", f"{volcano}/queues", queue, code=201)
-    group = {**about, "kind": "PodGroup", "metadata": {"name": "train"}, "spec": {"minMember": 2, "queue": "default"}}
-    plane.request("POST", f"{volcano}/namespaces/default/podgroups", group, code=201)
-    container = {"name": "main", "image": "train:1", "resources": {"requests": {"cpu": "2"}}}
-    pod = {
-        "metadata": {"name": "train-0", "annotations": {"scheduling.k8s.io/group-name": "train"}},
-        "spec": {"schedulerName": "volcano", "containers": [container]},
-    }
-    plane.request("POST", "/api/v1/namespaces/default/pods", pod, code=201)
+    for name, scheduler, pods in (("train", "volcano", 1), ("serve", "vcledger", 2)):
+        group = {**about, "kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": 2, "queue": "default"}}
+        plane.request("POST", f"{volcano}/namespaces/default/podgroups", group, code=201)
+        container = {"name": "main", "image": f"{name}:1", "resources": {"requests": {"cpu": "2"}}}
+        for index in range(pods):
+            pod = {
+                "metadata": {"name": f"{name}-{index}", "annotations": {"scheduling.k8s.io/group-name": name}},
+                "spec": {"schedulerName": scheduler, "containers": [container]},
+            }
+            plane.request("POST", "/api/v1/namespaces/default/pods", pod, code=201)
