@@ -48,9 +48,10 @@ test-fast: $(STAMP)
 test: lint kube
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n 2 --dist loadgroup
 
-nightly: $(STAMP)
+nightly: kube
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n 2 --durations=10 tests/stateful/test_flow_machines.py \
 	  tests/stateful/test_flow_cache_machine.py tests/stateful/test_log_machine.py
+	$(BIN)/python -m bench.crashes --runs $(RUNS)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench --events $(EVENTS)
