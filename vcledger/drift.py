@@ -9,7 +9,7 @@ models are folded forward side by side, and after each event only what it touche
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from projections.cache import CACHE_KINDS, Cache, CacheConfig
@@ -52,27 +52,26 @@ def drift(
     ledger: Ledger, position: int, *, cluster: str, model: str, config: CacheConfig = DEFAULT_CONFIG
 ) -> list[Drift]:
     """Every quantity in which `model` differs from the exact cache after `position`."""
-    looks = list(_look_back(ledger, position, cluster, model, config))
-    found = looks[-1].differing
+    looks = _looks(ledger, position, cluster, model, config)
+    found = _differing(looks[-1], model, config)
     if not found:
         return []
     wanted = _names(found)
-    begin, held = looks[0], wanted & _names(looks[0].differing)
-    for look in looks[1:]:
-        still = wanted & _names(look.differing)
-        if not still:
-            begin, held = look, still
+    for begin in reversed(looks):
+        held = wanted & _names(_differing(begin, model, config))
+        if not held:
+            break
     watch = Watch(found, held, begin.position)
     _fold_both(ledger, watch, begin, position, cluster, model, config)
     return [Drift(change, watch.began.get((change.entity[:2], change.quantity)) or 0) for change in found]
 
 
 class Look(NamedTuple):
-    """The two caches at a position: in what they differ, and the exact one's snapshot, from which it can be folded on.
-    (A ledger has snapshots of the mirror as a rule, but not of the exact cache.)"""
+    """The two caches at a position as snapshots, from which they can be looked at and folded on. (A ledger has
+    snapshots of the mirror as a rule, but not of the exact cache.)"""
 
     position: int
-    differing: list[Change]
+    mirror: bytes
     exact: bytes
 
 
@@ -80,11 +79,9 @@ def _names(differing: Iterable[Change]) -> set[tuple[Key, str]]:
     return {(change.entity[:2], change.quantity) for change in differing}
 
 
-def _look_back(ledger: Ledger, position: int, cluster: str, model: str, config: CacheConfig) -> Iterator[Look]:
-    """The differences at rising positions, the last one `position`: each step back from it is twice as long as the one
-    before, and the first place is where the record begins. The work queues are left out: they say what will be tried,
-    not what holds."""
-    projection = cache_projection(EXACT, config)
+def _looks(ledger: Ledger, position: int, cluster: str, model: str, config: CacheConfig) -> list[Look]:
+    """The caches at rising positions, each in one pass; the last one is `position`: each step back from it is twice as
+    long as the one before, and the first place is where the record begins."""
     oldest = ledger.store.first() - 1
     places, step, at = [position], FIRST_STEP, position - FIRST_STEP
     while at > oldest:
@@ -93,11 +90,24 @@ def _look_back(ledger: Ledger, position: int, cluster: str, model: str, config: 
         at -= step
     if position > oldest:
         places.append(oldest)
-    pairs = (ledger.caches(places[::-1], cluster=cluster, model=name, config=config) for name in (model, EXACT))
-    for (at, mirror), (_, exact) in zip(*pairs, strict=True):
-        tables = (q.of_cache(cache, settled=True) for cache in (mirror, exact))
-        mine, theirs = ({key: value for key, value in table.items() if key[0] != q.CACHE} for table in tables)
-        yield Look(at, q.changes(mine, theirs), projection.dump(exact))
+    mirrors, exacts = (_dumps(ledger, places[::-1], cluster, name, config) for name in (model, EXACT))
+    return [Look(*look) for look in zip(places[::-1], mirrors, exacts, strict=True)]
+
+
+def _dumps(ledger: Ledger, places: list[int], cluster: str, model: str, config: CacheConfig) -> list[bytes]:
+    projection = cache_projection(model, config)
+    return [projection.dump(cache) for _, cache in ledger.caches(places, cluster=cluster, model=model, config=config)]
+
+
+def _differing(look: Look, model: str, config: CacheConfig) -> list[Change]:
+    """In what the two caches differ. The work queues are left out: they say what will be tried, not what holds."""
+    mirror, exact = (
+        cache_projection(model, config).load([look.mirror]),
+        cache_projection(EXACT, config).load([look.exact]),
+    )
+    tables = (q.of_cache(cache, settled=True) for cache in (mirror, exact))
+    mine, theirs = ({key: value for key, value in table.items() if key[0] != q.CACHE} for table in tables)
+    return q.changes(mine, theirs)
 
 
 class Watch:
@@ -164,7 +174,7 @@ def _fold_both(
     """Folds the mirror and the exact cache on from `begin` to `end` and lets `watch` look after each event."""
     folds = [cache_projection(name, config) for name in (model, EXACT)]
     start = begin.position
-    mirror, exact = ledger.folder.at(folds[0], cluster, start), folds[1].load([begin.exact])
+    mirror, exact = folds[0].load([begin.mirror]), folds[1].load([begin.exact])
     for cache in (mirror, exact):
         cache.touched = Touched()
     for recorded in codec.fold_stream(ledger.store, cluster, start, end, decoders=decoders_of(folds[0])):

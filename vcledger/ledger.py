@@ -54,6 +54,8 @@ DEFAULT_CONFIG = CacheConfig()
 
 _STATES_KEPT = 4
 _AT_ONCE = 200
+_NEAR = 20
+"""Events before a position among which one of the cluster is mostly found; only without one it is searched for."""
 _OBJECTS_KEPT = 20_000
 
 
@@ -182,6 +184,11 @@ class Ledger:
         if cluster is None:
             found = self.store.get([position])
             return found[0].observed_at if found else None
+        near = self.store.read(
+            after=position - _NEAR, to=position, cluster=cluster, late=False, reverse=True, limit=1, batch=_NEAR
+        )
+        for stored in near:
+            return stored.observed_at
         newest_time = self.store.high_water(cluster)
         if newest_time is None:
             return None

@@ -342,10 +342,13 @@ def _heard(
 
 def _late_group(question: _Question, position: int) -> tuple[list[Recorded], Recorded | None]:
     """What came into the log late of the PodGroup that was observed at a position, newest first, and that one."""
-    if not position or not question.ledger.store.get([position]):
-        return [], None
-    last = question.ledger.event(position)
-    return later_than(last, question.ledger, question.cluster, question.time), last
+    key, known = (position, question.time), question.views.late_groups
+    if key not in known:
+        found = question.ledger.store.get([position]) if position else []
+        last = codec.recorded(found[0]) if found else None
+        late = later_than(last, question.ledger, question.cluster, question.time) if last is not None else []
+        known[key] = late, last
+    return known[key]
 
 
 def _latest_group(question: _Question, pod_group: PodGroup, position: int) -> tuple[PodGroup, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ from projections.diagnosis.views import (
     QueueView,
     TaskView,
 )
+from volcano.events.base import Recorded
 from volcano.objects.core import Pod
 from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource, new_resource
 from volcano.objects.status import ALLOCATED_STATUSES, STATUS_WORDS, TaskStatus, task_status
@@ -179,6 +180,7 @@ class Views:
     def __init__(self, ledger: Ledger, cache: Cache) -> None:
         self.ledger, self.cache = ledger, cache
         self._groups: dict[str, GroupView] = {}
+        self.late_groups: dict[tuple[int, int | None], tuple[list[Recorded], Recorded | None]] = {}
 
     @cached_property
     def reported(self) -> frozenset[str]:
@@ -399,7 +401,13 @@ def queue_views(cache: Cache) -> dict[str, QueueView]:
 def _least(job: JobInfo) -> Resource | None:
     """The PodGroup's minResources; None when it states none."""
     stated = job.pod_group.spec.min_resources if job.pod_group is not None else None
-    return new_resource(stated) if stated else None
+    return _amount_of(tuple(stated.items())) if stated else None
+
+
+@lru_cache(maxsize=4096)
+def _amount_of(stated: tuple[tuple[str, Any], ...]) -> Resource:
+    """The same Resource for the same amounts: nobody changes it."""
+    return new_resource(dict(stated))
 
 
 def min_resources(job: JobInfo) -> Amounts:
