@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,41 @@ def test_the_fixtures_are_there_without_an_import(tmp_path: Path) -> None:
     assert "1 failed, 2 passed, 1 error" in done.stdout, done.stdout
     assert "bound-once is broken at position 2: ns/p was bound already at position 1" in done.stdout
     assert "ERROR test_users.py::test_bad_and_nobody_asks" in done.stdout
+
+
+PROFILE_TEST = """
+from hypothesis import settings
+
+def test_profile():
+    print("profile", settings.get_current_profile_name(), settings().max_examples)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "words", "said"),
+    [
+        ("true", (), "profile ci 100"),
+        ("true", ("--hypothesis-profile", "nightly"), "profile nightly 10000"),
+        ("false", (), None),
+    ],
+)
+def test_the_profiles_are_there_where_the_option_asks_for_them(
+    option: str, words: tuple[str, ...], said: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nvcledger_profiles = {option}\n")
+    (tmp_path / "test_users.py").write_text(PROFILE_TEST)
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": "ci"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *words, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stdout
+    assert said in done.stdout if said else "profile nightly" not in done.stdout
 
 
 @pytest.mark.slow
