@@ -11,7 +11,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -71,15 +71,16 @@ class Campaign:
         for bench in self.benches:
             free.put(bench)
 
-        def one(mutant: Mutant) -> Result:
+        def one(mutant: Mutant) -> tuple[Mutant, Result]:
             bench = free.get()
             try:
-                return bench.try_out(mutant)
+                return mutant, bench.try_out(mutant)
             finally:
                 free.put(bench)
 
         with ThreadPoolExecutor(len(self.benches)) as pool:
-            for mutant, result in zip(mutants, pool.map(one, mutants), strict=True):
+            for done in as_completed([pool.submit(one, mutant) for mutant in mutants]):
+                mutant, result = done.result()
                 self.results[mutant.id] = result
                 save(RESULTS, self.results.values())
                 mark = "!" if problem(mutant, result) else " "
