@@ -9,6 +9,7 @@ import pytest
 
 from eventstore import open_store
 from eventstore.chain import numbers
+from eventstore.codec import Known, lengthen, shorten
 from eventstore.testing.build import SECOND, START, observation
 from eventstore.types import LedgerCorrupt, Snapshot
 from tests.unit.eventstore.test_runs import both, observed
@@ -70,3 +71,10 @@ def test_a_run_is_stored_as_its_events_are(tmp_path: Path) -> None:
     again = [observed("u1", 3, 12), observed("u1", 1, 12), observed("u3", 9, 13)]
     late = [observed("u4", 20, 5), observed("u4", 21, 6), observed("u1", 22, 14)]
     both(tmp_path, [first, again, late, [observed("u2", 30, 11), observed("u2", 31, 15)]])
+
+
+def test_a_name_that_is_a_byte_of_the_short_form_comes_back() -> None:
+    known = Known(b"u", b"\x01")
+    short = shorten(b"uX", known, None)
+    assert short is not None
+    assert lengthen(short, known, None) == b"uX"
