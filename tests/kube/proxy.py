@@ -40,13 +40,14 @@ class Fault:
 
 class Proxy:
     """The proxy of a control plane. `faults` are those that hold; `hits` counts those that struck, `asked` all requests
-    by verb and path."""
+    by verb and path, `bound` the bindings that the server took, by path, whether or not its answer got through."""
 
     def __init__(self, plane: ControlPlane, kubeconfig: Path) -> None:
         self.plane, self.kubeconfig = plane, kubeconfig
         self.faults: list[Fault] = []
         self.hits: Counter[str] = Counter()
         self.asked: Counter[tuple[str, str]] = Counter()
+        self.bound: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._upstream = plane.connect()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -90,7 +91,7 @@ class Proxy:
         headers = {"Accept": "application/json", **access.headers()}
         if type_:
             headers["Content-Type"] = type_
-        return access.pool.request(
+        answer = access.pool.request(
             verb,
             self.plane.url + path,
             body=body,
@@ -99,6 +100,10 @@ class Proxy:
             preload_content=False,
             timeout=urllib3.Timeout(connect=5, read=None),
         )
+        if path.endswith("/binding") and answer.status == 201:
+            with self._lock:
+                self.bound[path] += 1
+        return answer
 
     def close(self) -> None:
         """Ends it."""

@@ -154,16 +154,19 @@ def test_two_hundred_pods_with_faults_on_the_wire(
     )
     things.at_once(*(partial(things.claim, plane, namespace, f"data-{at}", "local") for at in range(12)))
     things.claim(plane, namespace, "never", "nobody")
+    things.storage_class(plane, "made", "example.com/made")
+    things.at_once(*(partial(things.claim, plane, namespace, f"made-{at}", "made") for at in range(4)))
     strike(proxy)
-    with plane.controllers(), running(db, through(proxy)) as one:
+    with plane.controllers(), provisioning(plane, namespace), running(db, through(proxy)) as one:
         until(lambda: one.state.synced, "all listed")
         things.at_once(*(partial(things.gang, plane, namespace, f"gang-{at:02}", 8) for at in range(23)))
         things.gang(plane, namespace, "data", 12, claims=lambda index: (f"data-{index}",))
+        things.gang(plane, namespace, "dynamic", 4, claims=lambda index: (f"made-{index}",))
         things.gang(plane, namespace, "waits", 1, claims=lambda index: ("never",))
         things.gang(plane, namespace, "last", 3)
         until(lambda: one.state.bound >= 40, "the first forty are bound")
         plane.request("DELETE", "/api/v1/nodes/node-03")
-        wanted = 23 * 8 + 12 + 3
+        wanted = 23 * 8 + 12 + 4 + 3
         until(lambda: sum(map(bool, nodes_of(plane, namespace).values())) >= wanted, f"{wanted} are bound")
         until(lambda: reverted(db) >= 2, "the claim that nobody provisions timed out twice")
         assert set(proxy.hits) >= {"409", "500", "503", "drop-after", "drop-before", "hang-after", "hang-before"}
@@ -177,11 +180,37 @@ def test_two_hundred_pods_with_faults_on_the_wire(
     bound = {item["metadata"]["name"]: item["spec"].get("volumeName", "") for item in claims}
     for index in range(12):
         assert bound[f"data-{index}"].partition("-of-")[2] == where[f"data-{index}"]
+        if index < 4:
+            made = plane.request("GET", f"/api/v1/persistentvolumes/{bound[f'made-{index}']}")
+            terms = made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+            assert terms[0]["matchExpressions"][0]["values"] == [where[f"dynamic-{index}"]]
     assert bound["never"] == ""
-    posts = {path: times for (verb, path), times in proxy.asked.items() if verb == "POST" and path.endswith("/binding")}
-    assert len(posts) >= wanted
+    assert len(proxy.bound) == wanted
+    assert set(proxy.bound.values()) == {1}
+    told = events_of(plane, namespace)
+    assert "Scheduled" in told["gang-00-0"]
+    assert "waits-0" not in told  # as in Volcano: volumes that time out are reverted and tried again, without a word
     agrees(db, plane, namespace)
     is_sound(db)
+
+
+@contextmanager
+def provisioning(plane: ControlPlane, namespace: str) -> Iterator[None]:
+    """Somebody makes volumes of the class `made`."""
+    one = things.Provisioner(plane, namespace, "made")
+    one.start()
+    try:
+        yield
+    finally:
+        one.stop()
+
+
+def events_of(plane: ControlPlane, namespace: str) -> dict[str, set[str]]:
+    """The reasons of the Events about each pod."""
+    found: dict[str, set[str]] = {}
+    for item in plane.request("GET", f"/api/v1/namespaces/{namespace}/events")["items"]:
+        found.setdefault(item["involvedObject"]["name"], set()).add(item["reason"])
+    return found
 
 
 def strike(proxy: Proxy) -> None:
@@ -270,6 +299,9 @@ def test_beside_another_scheduler(plane: ControlPlane, namespace: str, tmp_path:
         time.sleep(1.5)
         where = nodes_of(plane, namespace)
         assert (where["big-0"], where["big-1"]) == ("", "")
+        conditions = things.pods(plane, namespace)["big-0"]["status"]["conditions"]
+        said = [one for one in conditions if one["type"] == "PodScheduled"]
+        assert [(one["status"], one["reason"]) for one in said] == [("False", "Unschedulable")]
         settle(one, plane)
         assert one.end().problem == ""
     done = CliRunner().invoke(app, ["why", f"{namespace}/big-0", "--db", db, "-o", "json"])

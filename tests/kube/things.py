@@ -5,6 +5,7 @@ Owns their making. Must not know what is tested. Called by the tests of this fol
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -90,8 +91,10 @@ def storage_class(plane: ControlPlane, name: str, provisioner: str) -> None:
     plane.request("POST", "/apis/storage.k8s.io/v1/storageclasses", body, code=201)
 
 
-def local_volume(plane: ControlPlane, name: str, node_name: str, class_name: str) -> None:
-    """A local volume on a node."""
+def local_volume(
+    plane: ControlPlane, name: str, node_name: str, class_name: str, claim_ref: dict[str, str] | None = None
+) -> None:
+    """A local volume on a node, for anybody or for one claim."""
     where = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node_name]}
     spec = {
         "capacity": {"storage": "10Gi"},
@@ -99,6 +102,7 @@ def local_volume(plane: ControlPlane, name: str, node_name: str, class_name: str
         "storageClassName": class_name,
         "local": {"path": f"/mnt/{name}"},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [where]}]}},
+        **({"claimRef": claim_ref} if claim_ref else {}),
     }
     plane.request("POST", "/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": spec}, code=201)
 
@@ -112,6 +116,44 @@ def claim(plane: ControlPlane, namespace: str, name: str, class_name: str) -> No
     }
     path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     plane.request("POST", path, {"metadata": {"name": name}, "spec": spec}, code=201)
+
+
+class Provisioner(threading.Thread):
+    """Makes volumes for the claims of a class once they say for which node, as an external provisioner does; the real
+    controller then binds them. Ends with `stop`."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, class_name: str) -> None:
+        super().__init__(name="provisioner", daemon=True)
+        self.plane, self.namespace, self.class_name = plane, namespace, class_name
+        self.made: dict[str, str] = {}
+        self._over = threading.Event()
+
+    def stop(self) -> None:
+        """No more volumes."""
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        path = f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims"
+        while not self._over.wait(0.2):
+            for item in self.plane.request("GET", path)["items"]:
+                node_name = (item["metadata"].get("annotations") or {}).get("volume.kubernetes.io/selected-node")
+                if node_name and item["spec"]["storageClassName"] == self.class_name:
+                    self._make(item, node_name)
+
+    def _make(self, item: Any, node_name: str) -> None:
+        meta = item["metadata"]
+        if meta["uid"] in self.made:
+            return
+        self.made[meta["uid"]] = node_name
+        owner = {"kind": "PersistentVolumeClaim", "namespace": meta["namespace"], "name": meta["name"]}
+        local_volume(
+            self.plane,
+            f"pvc-{meta['uid']}",
+            node_name,
+            self.class_name,
+            claim_ref={**owner, "apiVersion": "v1", "uid": meta["uid"]},
+        )
 
 
 def at_once(*jobs: Callable[[], object]) -> None:
