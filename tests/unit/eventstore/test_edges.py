@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from eventstore import open_store
 from eventstore.chain import numbers
@@ -78,3 +79,25 @@ def test_a_name_that_is_a_byte_of_the_short_form_comes_back() -> None:
     short = shorten(b"uX", known, None)
     assert short is not None
     assert lengthen(short, known, None) == b"uX"
+
+
+def test_a_snapshot_that_was_changed_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with open_store(str(path), create=True) as store:
+        store.append([observation()])
+        store.save_snapshot(Snapshot("cache", 1, "one", 1, None, b"state"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE snapshots SET payload = ?", (zstandard.ZstdCompressor().compress(b"other"),))
+    connection.close()
+    with open_store(str(path)) as store, pytest.raises(LedgerCorrupt, match="not what was saved"):
+        store.load_snapshots("cache", 1, "one", 1)
+
+
+def test_the_event_at_the_position_stays(tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "ledger.db"), create=True) as store:
+        for revision in range(1, 6):
+            store.append([observation(revision=revision)])
+        for position in (3, 4):
+            store.save_snapshot(Snapshot("cache", 1, "one", position, None, b"state"))
+        assert store.prune(before_position=4).cut == 3
+        assert store.first() == 4
