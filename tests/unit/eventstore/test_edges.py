@@ -101,3 +101,12 @@ def test_the_event_at_the_position_stays(tmp_path: Path) -> None:
             store.save_snapshot(Snapshot("cache", 1, "one", position, None, b"state"))
         assert store.prune(before_position=4).cut == 3
         assert store.first() == 4
+
+
+def test_all_that_are_asked_for_must_cover(tmp_path: Path) -> None:
+    with open_store(str(tmp_path / "ledger.db"), create=True) as store:
+        for revision in range(1, 6):
+            store.append([observation(revision=revision)])
+        for name, position in (("one", 2), ("other", 4)):
+            store.save_snapshot(Snapshot(name, 1, "one", position, None, b"state"))
+        assert store.prune(before_position=6, projections=[("one", 1), ("other", 1)]).cut == 2
