@@ -389,9 +389,10 @@ class AfterFailure(Rule):
             self._patches[uid] = 0
         elif isinstance(event, binding.BindFailed | volume.VolumeBindingFailed) and own(recorded):
             lost = isinstance(event, binding.BindFailed) and event.answer_lost
-            self._failed(recorded, lost=lost)
+            ref = cache.pods.get(pod_key(recorded))
+            self._failed(recorded, ref, lost=lost)
             if isinstance(event, binding.BindFailed) and not lost:
-                self._to_tell(recorded, event, cache.pods.get(pod_key(recorded)))
+                self._to_tell(recorded, event, ref)
         elif isinstance(event, recovery.RecoveryStarted):
             for key in [key for key in self._owed if isinstance(key, tuple) and key[0] == "patch"]:
                 self.settle(key)
@@ -419,12 +420,13 @@ class AfterFailure(Rule):
             self.owe(("patch", uid, recorded.position), recorded, text, ANSWER_GRACE)
         self._told[uid] = sentence
 
-    def _failed(self, recorded: Recorded, *, lost: bool) -> None:
+    def _failed(self, recorded: Recorded, ref: PodRef | None, *, lost: bool) -> None:
+        """A pod that is gone, or whose name another has by now, has nothing left to look at."""
         if lost:
             return
         self.seen += 1
         uid = recorded.uid
-        if uid not in self._gone:
+        if uid not in self._gone and (ref is None or ref.uid == uid):
             self.owe(("resync", uid), recorded, f"{pod_key(recorded)} failed to bind and was not queued for resync")
         if self._assumed.get(uid):
             names = ", ".join(self._assumed[uid])

@@ -456,3 +456,12 @@ def test_an_event_that_cannot_be_here_breaks_the_state(ledger: Ledger) -> None:
     verdict = check_ledger(ledger)[8]
     assert (verdict.outcome, verdict.position) == ("broken", 1)
     assert "VolumesBound" in verdict.text
+
+
+def test_a_failed_bind_of_a_pod_whose_name_another_has_by_now_needs_no_resync() -> None:
+    """The old pod's deletion comes last, and late, when a list shows the new one first."""
+    history = h().see(pod("old")).see(pod("new"), change="Modified")
+    history.add(BIND_FAILED, uid="old").wait(5).add(TICK)
+    assert not history.verdict(5).broken
+    untold = h().see(pod("old")).add(BIND_FAILED, uid="old").wait(5).add(TICK)
+    assert untold.verdict(5).broken
