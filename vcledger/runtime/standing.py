@@ -60,8 +60,9 @@ class Standings:
         self._floor = dict(versions) if sure else None
         for kind in versions:
             for head in self.store.live(self.cluster, kind):
-                number = -1 if head.resource_version is None else head.resource_version
-                self._heads[Subject(*head.stream[1:])] = _Head(number)
+                subject = Subject(*head.stream[1:])
+                number = head.resource_version
+                self._heads[subject] = _Head(self._highest(subject) if number is None else number)
 
     def of(self, draft: Draft, pending: list[NewEvent], cache: Cache) -> Standing:
         """What an observation is to the log, which stores one of each (object, version, gone or not). `pending` are the
@@ -104,11 +105,10 @@ class Standings:
         found = self.store.stream_head(StreamId(self.cluster, *subject))
         if found is None:
             return _NOTHING
-        number = -1 if found.resource_version is None else found.resource_version
+        number = self._highest(subject) if found.resource_version is None else found.resource_version
         if not found.position:
             # It has late ones only: they are no news about the object, but they are stored.
-            late = [one.resource_version for one in self._stream(subject)]
-            return _Head(max((one for one in late if one is not None), default=-1))
+            return _Head(number)
         last = self.store.get([found.position])
         head = _Head(number, found.gone, found.gone and any(one.known == INFERRED for one in last))
         self._keep(subject, head)
@@ -126,6 +126,11 @@ class Standings:
             uid=subject.uid,
             reverse=True,
         )
+
+    def _highest(self, subject: Subject) -> int:
+        """The highest version that is stored of an object whose last observation has none, as it came back (AGAIN)."""
+        found = [one.resource_version for one in self._stream(subject)]
+        return max((one for one in found if one is not None), default=-1)
 
     def _stored(self, subject: Subject, number: int | None, gone: bool, pending: list[NewEvent]) -> bool:
         for event in pending:
