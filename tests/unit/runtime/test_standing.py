@@ -19,7 +19,7 @@ POD = b'{"metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersi
 
 
 def test_a_process_that_begins_anew_knows_what_went_and_came_under_no_version() -> None:
-    """Lists had missed the pod twice: what was stored again has no version, but the log has the version all the same."""
+    """Lists had missed the pod twice: what was stored again has no version, which the log has all the same."""
     log = MemoryLog()
     where = {"namespace": "ns", "name": "p", "uid": "u"}
     for change, version, known in (
