@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import random
 import signal
-import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,13 +17,22 @@ import typer
 
 from cli import render
 from cli.common import CHECK_FAILED, INTERRUPTED, DbOption, fail
-from cli.running import seconds_of, shown
+from cli.running import (
+    ClusterNameOption,
+    ContextOption,
+    ForOption,
+    KubeconfigOption,
+    ListenOption,
+    run,
+    seconds_of,
+    shown,
+)
 
 if TYPE_CHECKING:
+    from vcledger.record.page import Page
     from vcledger.record.recorder import Outcome, Recorder, Standing
     from vcledger.runtime.wire import WirePort
 
-REFRESH_SECONDS = 0.5
 PROBLEMS_SHOWN = 2
 WATCH_BUFFER_BYTES = 4 << 20
 
@@ -37,17 +44,9 @@ def register(app: typer.Typer) -> None:
 
 def record(
     db: DbOption = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="The kubeconfig's context. Default: its current one")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in the cluster"),
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option("--cluster", metavar="NAME", help="What the ledger calls it. Default: as the kubeconfig does"),
-    ] = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+    cluster: ClusterNameOption = None,
     kinds: Annotated[
         list[str] | None,
         typer.Option("-k", "--kind", metavar="KIND", help="Record only these kinds: pods,nodes,... Default: all"),
@@ -66,13 +65,8 @@ def record(
     max_size: Annotated[
         str | None, typer.Option("--max-size", metavar="SIZE", help="Drop the oldest beyond it, such as 10GiB")
     ] = None,
-    listen: Annotated[
-        str | None,
-        typer.Option("--listen", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there"),
-    ] = None,
-    lasting: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="End after so long, such as 30s or 8h")
-    ] = None,
+    listen: ListenOption = None,
+    lasting: ForOption = None,
     idle: Annotated[
         str, typer.Option("--idle", metavar="TIME", help="Silence after which a watch is taken for hung")
     ] = "150s",
@@ -127,16 +121,25 @@ def record(
     )
     end = None if lasting is None else seconds_of("--for", lasting)
     name = cluster or port.cluster_name or "default"
-    with shown() as (say, show_line):
-
-        def show(standing: Standing) -> None:
-            show_line(status(standing))
-
+    with shown() as (say, show):
         recorder = Recorder(db, name, port, options, told=say)
         say(f"recording {port.server} as cluster {name}: {render.plural(len(wanted), 'list')} (seed {options.seed})")
-        outcome, caught = run(recorder, listen, end, say, show)
+        outcome, caught = run(
+            recorder,
+            page=None if listen is None else partial(served, recorder, listen),
+            end=end,
+            say=say,
+            show=lambda: show(status(recorder.standing())),
+        )
     port.close()
     say_how_it_ended(outcome, caught)
+
+
+def served(recorder: Recorder, listen: str) -> Page:
+    """Its page."""
+    from vcledger.record.page import Page
+
+    return Page(recorder, listen)
 
 
 def connected(context: str | None, kubeconfig: Path | None) -> WirePort:
@@ -145,46 +148,6 @@ def connected(context: str | None, kubeconfig: Path | None) -> WirePort:
     from vcledger.runtime.wire import WirePort
 
     return WirePort(find_access(kubeconfig, context), buffer_bytes=WATCH_BUFFER_BYTES)
-
-
-def run(
-    recorder: Recorder,
-    listen: str | None,
-    end: float | None,
-    say: Callable[[str], None],
-    show: Callable[[Standing], None],
-) -> tuple[Outcome, int]:
-    """The run, its page and its status line beside it. Returns how it ended, and the signal that ended it, or 0."""
-    caught: list[int] = []
-
-    def on_signal(number: int, frame: object) -> None:
-        if caught and number == signal.SIGINT:
-            raise KeyboardInterrupt  # the second Ctrl-C: at once, whatever is not stored yet
-        caught.append(number)
-        recorder.stop(signal.Signals(number).name)
-
-    with ExitStack() as stack:
-        if listen is not None:
-            from vcledger.record.page import Page
-
-            served = Page(recorder, listen)
-            stack.callback(served.close)
-            say(f"listening on port {served.port}: /metrics, /healthz, /readyz")
-        for number in (signal.SIGTERM, signal.SIGINT):
-            stack.callback(signal.signal, number, signal.signal(number, on_signal))
-        threading.Thread(target=watch_over, args=(recorder, end, show), daemon=True).start()
-        return recorder.run(), (caught or [0])[0]
-
-
-def watch_over(recorder: Recorder, end: float | None, show: Callable[[Standing], None]) -> None:
-    """Shows how it stands, and ends it when its time is over. A thread's life."""
-    import time
-
-    began = time.monotonic()
-    while not recorder.wait(REFRESH_SECONDS if end is None else min(REFRESH_SECONDS, max(0.01, end))):
-        show(recorder.standing())
-        if end is not None and time.monotonic() - began >= end:
-            recorder.stop("its time was over")
 
 
 def say_how_it_ended(outcome: Outcome, caught: int) -> None:

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import random
 import signal
-import threading
-from collections.abc import Callable
-from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli import render
 from cli.common import CHECK_FAILED, INTERRUPTED, DbOption, fail
-from cli.running import seconds_of, shown
+from cli.running import (
+    ClusterNameOption,
+    ContextOption,
+    ForOption,
+    KubeconfigOption,
+    ListenOption,
+    run,
+    seconds_of,
+    shown,
+)
 
 if TYPE_CHECKING:
+    from vcledger.schedule.page import Page
     from vcledger.schedule.scheduler import Outcome, Scheduler, State
 
-REFRESH_SECONDS = 0.5
 NO_LOCK = "none"
 
 
@@ -34,17 +40,9 @@ def register(app: typer.Typer) -> None:
 
 def schedule(
     db: DbOption = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="The kubeconfig's context. Default: its current one")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config, else in the cluster"),
-    ] = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option("--cluster", metavar="NAME", help="What the ledger calls it. Default: as the kubeconfig does"),
-    ] = None,
+    context: ContextOption = None,
+    kubeconfig: KubeconfigOption = None,
+    cluster: ClusterNameOption = None,
     scheduler_name: Annotated[
         str, typer.Option("--scheduler-name", metavar="NAME", help="Schedule pods with this spec.schedulerName")
     ] = "vcledger",
@@ -66,13 +64,8 @@ def schedule(
         typer.Option("--settle", metavar="TIME", help="How long a request without an answer may still come through"),
     ] = "60s",
     workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Requests at a time")] = 16,
-    listen: Annotated[
-        str | None,
-        typer.Option("--listen", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there"),
-    ] = None,
-    lasting: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="End after so long, such as 30s or 8h")
-    ] = None,
+    listen: ListenOption = None,
+    lasting: ForOption = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Of the jitter of waits. Default: drawn, and said")
     ] = None,
@@ -112,50 +105,23 @@ def schedule(
         name = cluster or port.cluster_name or "default"
         scheduler = Scheduler(db, name, port, options, lock_port=lock_port, told=say)
         say(f"{port.server} as cluster {name}, scheduler name {scheduler_name} (seed {options.seed})")
-        outcome, caught = run(scheduler, listen, end, say, lambda state: show(status(state)))
+        outcome, caught = run(
+            scheduler,
+            page=None if listen is None else partial(served, scheduler, listen),
+            end=end,
+            say=say,
+            show=lambda: show(status(scheduler.state())),
+        )
     for one in (port, lock_port):
         one.close()
     say_how_it_ended(outcome, caught)
 
 
-def run(
-    scheduler: Scheduler,
-    listen: str | None,
-    end: float | None,
-    say: Callable[[str], None],
-    show: Callable[[State], None],
-) -> tuple[Outcome, int]:
-    """The run, its page and its status line beside it. Returns how it ended, and the signal that ended it, or 0."""
-    caught: list[int] = []
+def served(scheduler: Scheduler, listen: str) -> Page:
+    """Its page."""
+    from vcledger.schedule.page import Page
 
-    def on_signal(number: int, frame: object) -> None:
-        if caught and number == signal.SIGINT:
-            raise KeyboardInterrupt  # the second Ctrl-C: at once; what is out is in doubt for the next run
-        caught.append(number)
-        scheduler.stop()
-
-    with ExitStack() as stack:
-        if listen is not None:
-            from vcledger.schedule.page import Page
-
-            served = Page(scheduler, listen)
-            stack.callback(served.close)
-            say(f"listening on port {served.port}: /metrics, /healthz, /readyz")
-        for number in (signal.SIGTERM, signal.SIGINT):
-            stack.callback(signal.signal, number, signal.signal(number, on_signal))
-        threading.Thread(target=watch_over, args=(scheduler, end, show), daemon=True).start()
-        return scheduler.run(), (caught or [0])[0]
-
-
-def watch_over(scheduler: Scheduler, end: float | None, show: Callable[[State], None]) -> None:
-    """Shows how it stands, and ends it when its time is over. A thread's life."""
-    import time
-
-    began = time.monotonic()
-    while not scheduler.wait(REFRESH_SECONDS if end is None else min(REFRESH_SECONDS, max(0.01, end))):
-        show(scheduler.state())
-        if end is not None and time.monotonic() - began >= end:
-            scheduler.stop()
+    return Page(scheduler, listen)
 
 
 def say_how_it_ended(outcome: Outcome, caught: int) -> None:
