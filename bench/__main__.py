@@ -248,10 +248,13 @@ def table(rows: list[Row]) -> str:
     )
 
 
-def section(rows: list[Row], events: int, seconds: float) -> str:
+def section(rows: list[Row], events: int, seconds: float, skipped: list[str]) -> str:
+    command = f"make bench EVENTS={events}"
+    if skipped:
+        command = " ".join([f"python -m bench --events {events}", *(f"--skip {part}" for part in skipped)])
     return (
         f"## {events:,} pod events\n\n{datetime.now(UTC):%Y-%m-%d}, {machine()}. Seed {SEED}. "
-        f"`make bench EVENTS={events}` took {seconds:.0f} s.\n\n{table(rows)}"
+        f"`{command}` took {seconds:.0f} s.\n\n{table(rows)}"
     )
 
 
@@ -294,7 +297,7 @@ def main() -> int:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="vcledger-bench-") as folder:
         rows = run(asked.events, Path(folder), lambda part: part not in asked.skip)
-    text = section(rows, asked.events, time.perf_counter() - start)
+    text = section(rows, asked.events, time.perf_counter() - start, asked.skip)
     print("\n" + text)
     if not asked.no_docs:
         write_docs(text, asked.events)
