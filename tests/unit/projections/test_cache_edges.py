@@ -129,3 +129,11 @@ def test_the_attach_limit_is_the_csi_nodes_alone(model: Any) -> None:
     csi_node = _made("CSINode", "n1", spec={"drivers": [{"name": "d", "nodeID": "n1", "allocatable": {"count": 3}}]})
     cache = _seen(Cache(model), Delivery("Node", node), Delivery("CSINode", csi_node))
     assert cache.nodes["n1"].allocatable.get("attachable-volumes-csi-d") == 3
+
+
+def test_a_volume_that_two_claims_name_is_still_the_others_when_one_goes() -> None:
+    kind = "PersistentVolumeClaim"
+    one, other = (_made(kind, name, spec={"volumeName": "v"}) for name in ("c", "e"))
+    cache = _seen(Cache(EXACT), Delivery(kind, one), Delivery(kind, other), Delivery(kind, one, gone=True))
+    assert cache.claims_by_volume == {"v": {"ns/e": None}}
+    assert _seen(cache, Delivery(kind, other, gone=True)).claims_by_volume == {}
