@@ -257,6 +257,7 @@ def catch_up(plane: ControlPlane, db: str, child: Child, writer: Writer) -> None
     writer.stop()
     items: list[Any] = plane.request("GET", writer.path)["items"]
     there = {item["metadata"]["uid"]: int(item["metadata"]["resourceVersion"]) for item in items}
+    wait_until(lambda: child.worked_after is not None, "it works", child)
     wait_until(lambda: live(db, "Pod") == there, "the ledger has what the server has", child)
     child.end()
     with open_store(db, read_only=True) as store:
@@ -334,6 +335,7 @@ def scheduling(
 def all_placed(plane: ControlPlane, db: str, child: Child) -> None:
     """Until every pod is bound and nothing is on its way, then the end of the scheduler. Crashed when the cache is not
     what the server has."""
+    wait_until(lambda: child.worked_after is not None, "it works", child)
     wait_until(lambda: all(nodes_of(plane).values()), "every pod is bound", child)
     wait_until(lambda: at_rest(db), "nothing is in flight", child)
     child.end()

@@ -237,8 +237,8 @@ class Reads(PortBase):
             self.create(port, "Pod", pod(name))
         whole = self.body(port.list("Pod"), 200)
         assert (whole["kind"], whole["apiVersion"]) == ("PodList", "v1")
-        found = [item["metadata"]["name"] for item in whole["items"]]
-        assert [name for name in found if name in names] == names and found == sorted(found)
+        found = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in whole["items"]]
+        assert [name for _, name in found if name in names] == names and found == sorted(found)
         newest = max(int(item["metadata"]["resourceVersion"]) for item in whole["items"])
         assert int(whole["metadata"]["resourceVersion"]) >= newest
         assert all("kind" not in item and "apiVersion" not in item for item in whole["items"])
