@@ -9,7 +9,6 @@ Owns the names of the metrics and what healthy means. Must not know how anything
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from prometheus_client.core import (
@@ -22,9 +21,6 @@ from prometheus_client.registry import Collector
 
 from vcledger.record.recorder import Recorder
 from vcledger.runtime.page import NoPage, StatusPage
-
-SICK_SECONDS = 60.0
-"""A ledger may refuse for so long before the recorder calls itself unhealthy."""
 
 PREFIX = "vcledger_record"
 
@@ -105,20 +101,17 @@ class Page(StatusPage):
 
     def __init__(self, recorder: Recorder, address: str) -> None:
         self.recorder = recorder
-        self._sick_since: float | None = None
         super().__init__(address, RecorderCollector(recorder))
 
-    def health(self) -> tuple[int, str]:
-        """The answer of /healthz: code and text."""
-        problem = self.recorder.standing().problem
-        if self.recorder.wait(0):
-            return 503, "it has ended\n"
-        if not problem:
-            self._sick_since = None
-            return 200, "ok\n"
-        self._sick_since = self._sick_since or time.monotonic()
-        sick = time.monotonic() - self._sick_since >= SICK_SECONDS
-        return (503 if sick else 200), f"the ledger refuses: {problem}\n"
+    @property
+    def over(self) -> bool:
+        """The recording has ended."""
+        return self.recorder.wait(0)
+
+    @property
+    def problem(self) -> str:
+        """Why the ledger refuses."""
+        return self.recorder.standing().problem
 
     def ready(self) -> tuple[int, str]:
         """The answer of /readyz."""

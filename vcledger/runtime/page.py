@@ -1,12 +1,14 @@
 """`/metrics`, `/healthz` and `/readyz` of a process that runs for long.
 
-Owns the server and its paths. Must not know what is measured, nor what healthy means: whoever derives from `StatusPage`
-says so. Called by `vcledger.record.page` and `vcledger.schedule.page`.
+Owns the server, its paths, and how long a ledger may refuse before a process is unhealthy. Must not know what is
+measured, nor when a process is ready: whoever derives from `StatusPage` says so. Called by `vcledger.record.page` and
+`vcledger.schedule.page`.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -14,6 +16,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from vcledger.errors import VcledgerError
+
+SICK_SECONDS = 60.0
+"""A ledger may refuse for so long before the process calls itself unhealthy."""
 
 
 class NoPage(VcledgerError):
@@ -24,6 +29,7 @@ class StatusPage:
     """The server, on a thread of its own. `address` is HOST:PORT or :PORT; port 0 takes any, see `port`."""
 
     def __init__(self, address: str, collector: Collector) -> None:
+        self._sick_since: float | None = None
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(collector)
         ProcessCollector(registry=self.registry)
@@ -38,9 +44,27 @@ class StatusPage:
         self._server.server_close()
         self._thread.join()
 
+    @property
+    def over(self) -> bool:
+        """The process's work has ended."""
+        raise NotImplementedError
+
+    @property
+    def problem(self) -> str:
+        """Why the ledger refuses, '' when it does not."""
+        raise NotImplementedError
+
     def health(self) -> tuple[int, str]:
         """The answer of /healthz: code and text."""
-        raise NotImplementedError
+        if self.over:
+            return 503, "it has ended\n"
+        problem = self.problem
+        if not problem:
+            self._sick_since = None
+            return 200, "ok\n"
+        self._sick_since = self._sick_since or time.monotonic()
+        sick = time.monotonic() - self._sick_since >= SICK_SECONDS
+        return (503 if sick else 200), f"the ledger refuses: {problem}\n"
 
     def ready(self) -> tuple[int, str]:
         """The answer of /readyz."""

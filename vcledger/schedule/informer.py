@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from eventstore import EventStore
 from eventstore.types import NewEvent
-from vcledger.codec import OBJECT_TYPES
+from vcledger.codec import OBJECT_TYPES, OBSERVATION_TYPES
 from vcledger.record import resume
 from vcledger.record.feed import Feed, Gone, Item, Origin, Turn
 from vcledger.record.scope import Scope
@@ -22,7 +22,8 @@ from vcledger.sources.observe import Observer
 from volcano.events import catalog
 from volcano.events.observation import ListCompleted
 
-CHANGES = {"ObjectAdded": "ADDED", "ObjectModified": "MODIFIED", "ObjectDeleted": "DELETED"}
+CHANGES = {type_: change for change, type_ in OBSERVATION_TYPES.items()}
+"""What a watch line calls an event of an object."""
 
 WAITING_MAX = 20_000
 """Inputs that may wait for the loop before watches are held up."""

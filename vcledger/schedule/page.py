@@ -9,7 +9,6 @@ Owns the names of the metrics and what healthy means. Must not know how anything
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -18,7 +17,6 @@ from prometheus_client.registry import Collector
 from vcledger.runtime.page import NoPage, StatusPage
 from vcledger.schedule.scheduler import Scheduler
 
-SICK_SECONDS = 60.0
 PREFIX = "vcledger_schedule"
 
 
@@ -63,20 +61,17 @@ class Page(StatusPage):
 
     def __init__(self, scheduler: Scheduler, address: str) -> None:
         self.scheduler = scheduler
-        self._sick_since: float | None = None
         super().__init__(address, SchedulerCollector(scheduler))
 
-    def health(self) -> tuple[int, str]:
-        """The answer of /healthz: code and text."""
-        if self.scheduler.wait(0):
-            return 503, "it has ended\n"
-        problem = self.scheduler.state().problem
-        if not problem:
-            self._sick_since = None
-            return 200, "ok\n"
-        self._sick_since = self._sick_since or time.monotonic()
-        sick = time.monotonic() - self._sick_since >= SICK_SECONDS
-        return (503 if sick else 200), f"the ledger refuses: {problem}\n"
+    @property
+    def over(self) -> bool:
+        """The scheduler has ended."""
+        return self.scheduler.wait(0)
+
+    @property
+    def problem(self) -> str:
+        """Why the ledger refuses."""
+        return self.scheduler.state().problem
 
     def ready(self) -> tuple[int, str]:
         """The answer of /readyz."""

@@ -253,7 +253,7 @@ def test_health_follows_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         standing = recorder.standing()._replace(problem="the disk is full")
         monkeypatch.setattr(recorder, "standing", lambda: standing)
         assert page.health() == (200, "the ledger refuses: the disk is full\n")
-        monkeypatch.setattr("vcledger.record.page.SICK_SECONDS", 0.0)
+        monkeypatch.setattr("vcledger.runtime.page.SICK_SECONDS", 0.0)
         assert page.health()[0] == 503
         recorder.stop()
         assert page.health() == (503, "it has ended\n")
