@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import ast
-import random
+import hashlib
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,8 +119,12 @@ def operators() -> list[tuple[str, object]]:
     return found
 
 
-def places(file: str, text: str) -> Iterator[tuple[str, int, str, int]]:
-    """(file, line, operator, occurrence) of each change that can be made."""
+Place = tuple[str, int, str, int]
+"""(file, line, operator, occurrence) of a change that can be made."""
+
+
+def places(file: str, text: str) -> Iterator[Place]:
+    """Each change that can be made, operator by operator."""
     tree = get_ast(text)
     nodes = list(ast_nodes(tree))
     for name, operator in operators():
@@ -130,11 +135,23 @@ def places(file: str, text: str) -> Iterator[tuple[str, int, str, int]]:
                 occurrence += 1
 
 
+def lots(texts: Mapping[str, str], seed: int) -> list[Place]:
+    """All places in the order in which they are drawn. Each has a lot of its own, by seed, file, the line's text and
+    operator: a change elsewhere in the tree leaves the order of the others as it was."""
+    drawn: list[tuple[bytes, Place]] = []
+    for file, text in texts.items():
+        lines, seen = text.split("\n"), Counter[tuple[str, str]]()
+        for place in places(file, text):
+            what = lines[place[1] - 1].strip(), place[2]
+            seen[what] += 1
+            drawn.append((hashlib.sha256(repr((seed, file, *what, seen[what])).encode()).digest(), place))
+    return [place for _, place in sorted(drawn)]
+
+
 def draw(root: Path, count: int, seed: int) -> list[Change]:
     """A sample, at most one change a line, in the order drawn, so that the beginning of it is a sample too."""
     texts = {file: (root / file).read_text(encoding="utf-8") for file in FILES}
-    all_places = [place for file, text in texts.items() for place in places(file, text)]
-    random.Random(seed).shuffle(all_places)
+    all_places = lots(texts, seed)
     made_of = dict(operators())
     lines: set[tuple[str, int]] = set()
     found: list[Change] = []
