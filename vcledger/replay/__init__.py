@@ -1,0 +1,1 @@
+"""Replay: a recorded or published trace again, offline, under the recorded or another configuration."""

@@ -1,0 +1,268 @@
+"""The session: its jobs, queues and nodes, and the extension points at which plugins take part, tier by tier.
+
+Owns the dispatch. Must not know any plugin nor action. Made by `run`; plugins register with `Session.add` when it
+opens, actions ask it.
+
+Source: Volcano's pkg/scheduler/framework (session.go, session_plugins.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vcledger.scheduler.session.conf import SessionConf
+from vcledger.scheduler.session.model import Resources, SessionJob, SessionQueue, SessionTask, Vector
+
+if TYPE_CHECKING:
+    from vcledger.scheduler.session.nodes import NodeTable
+
+PERMIT, ABSTAIN, REJECT = 1, 0, -1
+"""What a plugin says of a job that would enter its queue, or that would count as pipelined."""
+
+POINTS: dict[str, str] = {
+    "job_order": "enableJobOrder",
+    "queue_order": "enableQueueOrder",
+    "victim_queue_order": "enableQueueOrder",
+    "task_order": "enableTaskOrder",
+    "predicate": "enablePredicate",
+    "node_order": "enableNodeOrder",
+    "preemptable": "enablePreemptable",
+    "reclaimable": "enableReclaimable",
+    "preemptive": "enablePreemptive",
+    "overused": "enableOverused",
+    "allocatable": "enableAllocatable",
+    "job_ready": "enableJobReady",
+    "job_pipelined": "enableJobPipelined",
+    "job_valid": "",
+    "job_enqueueable": "enableJobEnqueued",
+    "job_enqueued": "enableJobEnqueued",
+    "job_starving": "enableJobStarving",
+}
+"""Each extension point with the switch that turns it off for a plugin; '' for none. The functions:
+
+job_order, task_order                     (left, right) -> -1, 0 or 1; less comes first
+queue_order                               (left, right) -> the same
+victim_queue_order                        (left, right, preemptor queue) -> the same
+predicate                                 (task) -> NDArray[bool] over the node table, or None for no opinion
+node_order                                (task, rows) -> NDArray[float] of scores, one for each row
+preemptable, reclaimable                  (preemptor task, candidates) -> victims among them, or None for no opinion
+preemptive                                (queue, preemptor task) -> whether the queue may take from others
+overused                                  (queue) -> whether it gets nothing more
+allocatable                               (queue, task) -> whether it may hold the task too
+job_ready, job_starving                   (job) -> whether
+job_pipelined, job_enqueueable            (job) -> PERMIT, ABSTAIN or REJECT
+job_valid                                 (job) -> None, or (reason, message) why the job is passed over
+job_enqueued                              (job) -> None; the job has been taken into its queue
+"""
+
+
+class Plugin(Protocol):
+    """What takes part in a session. A new one is made for each session."""
+
+    name: str
+
+    def on_open(self, ssn: Session) -> None:
+        """Registers its functions and handlers."""
+
+    def on_close(self, ssn: Session) -> None:
+        """The session ends."""
+
+
+PluginFactory = Callable[[Mapping[str, Any]], Plugin]
+"""Makes a plugin from its arguments in the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """Called after a task has been given a place (allocated or pipelined), and after one has lost it (evicted or given
+    back)."""
+
+    allocate: Callable[[SessionTask], None]
+    deallocate: Callable[[SessionTask], None]
+
+
+class Session:
+    """One cycle's world. `jobs` are those with a PodGroup and a queue that there is; `total` is all that the nodes
+    have. `blocked` says why the gate of a queue holds a job back (text with numbers, for the events), by job uid."""
+
+    def __init__(
+        self,
+        conf: SessionConf,
+        resources: Resources,
+        nodes: NodeTable,
+        jobs: dict[str, SessionJob],
+        queues: dict[str, SessionQueue],
+        total: Vector,
+        *,
+        seed: int = 0,
+        now: int = 0,
+    ) -> None:
+        self.conf, self.resources, self.nodes, self.jobs, self.queues = conf, resources, nodes, jobs, queues
+        self.total, self.seed, self.now = total, seed, now
+        self.handlers: list[Handlers] = []
+        self.blocked: dict[str, str] = {}
+        self._functions: dict[str, dict[str, Callable[..., Any]]] = {point: {} for point in POINTS}
+        self._tiers: dict[str, list[list[Callable[..., Any]]]] = {}
+
+    # --- registering ----------------------------------------------------------------------------------------------
+
+    def add(self, point: str, plugin: str, function: Callable[..., Any]) -> None:
+        """A plugin's function at an extension point of POINTS."""
+        self._functions[point][plugin] = function
+        self._tiers.pop(point, None)
+
+    def on_change(self, allocate: Callable[[SessionTask], None], deallocate: Callable[[SessionTask], None]) -> None:
+        """A plugin's handlers of places given and taken."""
+        self.handlers.append(Handlers(allocate, deallocate))
+
+    def tiers(self, point: str) -> list[list[Callable[..., Any]]]:
+        """The functions at a point, tier by tier, those switched off left out, and tiers without any too."""
+        found = self._tiers.get(point)
+        if found is None:
+            switch, functions = POINTS[point], self._functions[point]
+            found = [
+                [functions[one.name] for one in tier if one.name in functions and (not switch or one.is_on(switch))]
+                for tier in self.conf.tiers
+            ]
+            found = self._tiers[point] = [tier for tier in found if tier]
+        return found
+
+    def functions(self, point: str) -> list[Callable[..., Any]]:
+        """The same without the tiers."""
+        return [function for tier in self.tiers(point) for function in tier]
+
+    # --- orders ---------------------------------------------------------------------------------------------------
+
+    def compare_jobs(self, left: SessionJob, right: SessionJob) -> int:
+        """Less than 0: left comes first. The first plugin that tells them apart decides, then age, then uid."""
+        return self._compare("job_order", left, right) or _by_age(left, right)
+
+    def compare_queues(self, left: SessionQueue, right: SessionQueue) -> int:
+        """The same for queues."""
+        found = self._compare("queue_order", left, right)
+        if found:
+            return found
+        ages = left.queue.metadata.creation_timestamp or "", right.queue.metadata.creation_timestamp or ""
+        return _sign(*ages) or _sign(left.queue.metadata.uid, right.queue.metadata.uid)
+
+    def compare_tasks(self, left: SessionTask, right: SessionTask) -> int:
+        """The same for tasks; then the index in the job, age and uid (helpers.CompareTask)."""
+        return (
+            self._compare("task_order", left, right)
+            or _sign(left.index, right.index)
+            or _sign(left.created, right.created)
+            or _sign(left.uid, right.uid)
+        )
+
+    def _compare(self, point: str, left: object, right: object) -> int:
+        for function in self.functions(point):
+            found: int = function(left, right)
+            if found:
+                return found
+        return 0
+
+    job_key = property(lambda self: cmp_to_key(self.compare_jobs))
+    queue_key = property(lambda self: cmp_to_key(self.compare_queues))
+    task_key = property(lambda self: cmp_to_key(self.compare_tasks))
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def overused(self, queue: SessionQueue) -> bool:
+        """Whether any plugin says that the queue gets nothing more."""
+        return any(function(queue) for function in self.functions("overused"))
+
+    def allocatable(self, queue: SessionQueue, task: SessionTask) -> bool:
+        """Whether all plugins let the queue hold the task too."""
+        return all(function(queue, task) for function in self.functions("allocatable"))
+
+    def preemptive(self, queue: SessionQueue, task: SessionTask) -> bool:
+        """Whether all plugins let the queue take from others for the task."""
+        return all(function(queue, task) for function in self.functions("preemptive"))
+
+    def job_ready(self, job: SessionJob) -> bool:
+        """Whether all plugins hold the gang for satisfied."""
+        return all(function(job) for function in self.functions("job_ready"))
+
+    def job_starving(self, job: SessionJob) -> bool:
+        """Whether the job lacks members: in the first tier that has an opinion all must say so."""
+        for tier in self.tiers("job_starving"):
+            return all(function(job) for function in tier)
+        return False
+
+    def job_pipelined(self, job: SessionJob) -> bool:
+        """Votes, tier by tier: one that rejects decides, then one that permits; with no vote at all, yes."""
+        return self._vote("job_pipelined", job)
+
+    def job_enqueueable(self, job: SessionJob) -> bool:
+        """The same for a job that would be taken into its queue."""
+        return self._vote("job_enqueueable", job)
+
+    def _vote(self, point: str, job: SessionJob) -> bool:
+        for tier in self.tiers(point):
+            permitted = False
+            for function in tier:
+                vote: int = function(job)
+                if vote < 0:
+                    return False
+                permitted = permitted or vote > 0
+            if permitted:
+                return True
+        return True
+
+    def job_valid(self, job: SessionJob) -> tuple[str, str] | None:
+        """None, or the first reason and message why the job is passed over."""
+        for function in self.functions("job_valid"):
+            found: tuple[str, str] | None = function(job)
+            if found is not None:
+                return found
+        return None
+
+    def job_enqueued(self, job: SessionJob) -> None:
+        """Tells the plugins that the job has been taken into its queue."""
+        for function in self.functions("job_enqueued"):
+            function(job)
+
+    def victims(self, point: str, preemptor: SessionTask, candidates: Sequence[SessionTask]) -> list[SessionTask]:
+        """Those among the candidates that may go: within a tier what all plugins agree on; the first tier that has any
+        opinion decides (Session.Preemptable, Reclaimable). `point`: preemptable or reclaimable."""
+        for tier in self.tiers(point):
+            agreed: list[SessionTask] | None = None
+            for function in tier:
+                found: Sequence[SessionTask] | None = function(preemptor, candidates)
+                if found is None:
+                    continue
+                chosen = {task.uid for task in found}
+                agreed = [task for task in (candidates if agreed is None else agreed) if task.uid in chosen]
+            if agreed:
+                return agreed
+        return []
+
+    def scores(self, task: SessionTask, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The sum of all plugins' scores for some rows of the node table."""
+        added = np.zeros(len(rows))
+        for function in self.functions("node_order"):
+            added += function(task, rows)
+        return added
+
+    def tie(self, *names: str) -> int:
+        """A number that decides between equals: the same for the same seed and names, with no order otherwise."""
+        text = "\x00".join((str(self.seed), *names)).encode()
+        return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+
+
+def _by_age(left: SessionJob, right: SessionJob) -> int:
+    return _sign(left.created, right.created) or _sign(left.uid, right.uid)
+
+
+def _sign(left: Any, right: Any) -> int:
+    return -1 if left < right else int(left > right)
+
+
+__all__ = ["ABSTAIN", "PERMIT", "POINTS", "REJECT", "Handlers", "Plugin", "PluginFactory", "Session"]
