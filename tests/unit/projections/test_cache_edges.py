@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from projections.cache import Cache, Delivery, digest, observe
+from projections.cache import pods as pods_module
 from projections.cache.actions import assume
-from projections.cache.fold import evolve
+from projections.cache.fold import deliver_to_handler, evolve
 from projections.cache.models import EXACT, VOLCANO_1_11
 from tests.unit.projections.test_cache_time import POD, events, fold
+from volcano.events.observation import ObjectAdded, ObjectModified
 from volcano.objects import kinds
 from volcano.objects.status import TaskStatus
 
@@ -27,10 +31,12 @@ def _pod(
     name: str = "p", version: int = 1, *, uid: str = "u", node: str = "", phase: str = "Pending", **more: Any
 ) -> Any:
     spec: dict[str, Any] = {"schedulerName": more.get("scheduler", "volcano"), "nodeName": node}
-    spec["containers"] = [{"resources": {"requests": {"cpu": "1"}}}]
+    spec["containers"] = [{"resources": {"requests": more.get("requests", {"cpu": "1"})}}]
     if more.get("claim"):
         spec["volumes"] = [{"persistentVolumeClaim": {"claimName": more["claim"]}}]
-    meta = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    meta: dict[str, Any] = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    if more.get("deleting"):
+        meta["deletionTimestamp"] = "2026-03-01T10:00:00Z"
     return _made("Pod", name, version, uid=uid, metadata=meta, spec=spec, status={"phase": phase})
 
 
@@ -137,3 +143,68 @@ def test_a_volume_that_two_claims_name_is_still_the_others_when_one_goes() -> No
     cache = _seen(Cache(EXACT), Delivery(kind, one), Delivery(kind, other), Delivery(kind, one, gone=True))
     assert cache.claims_by_volume == {"v": {"ns/e": None}}
     assert _seen(cache, Delivery(kind, other, gone=True)).claims_by_volume == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "known", "held"), [(ObjectModified, 0, "5"), (ObjectModified, 1, "4"), (ObjectAdded, 0, "4")]
+)
+def test_only_a_watchs_own_line_is_held_to_be_old(change: Any, known: int, held: str) -> None:
+    """What a list shows counts whatever its version: the API server may have gone back to an older state."""
+    first, second = events(("Queue", {"metadata": {"name": "q"}}, 1), ("Queue", {"metadata": {"name": "q"}}, 1))
+    cache = fold("exact", [first._replace(event=ObjectAdded(object=_made("Queue", "q", 5)))])
+    evolve(cache, second._replace(known=known, event=change(object=_made("Queue", "q", 4))))
+    assert cache.queues["q"].metadata.resource_version == held
+
+
+@pytest.mark.parametrize("kind", ["PriorityClass", "PersistentVolumeClaim", "Queue", "PersistentVolume"])
+def test_the_end_of_what_was_not_known_is_no_news(kind: str) -> None:
+    cache = _seen(Cache(EXACT), Delivery(kind, _made(kind, "x")))
+    gone = Delivery(kind, _made(kind, "x"), gone=True)
+    assert [observe(cache, gone, position) for position in (2, 3)] == [True, False]
+
+
+# --- the short way of an update is the long way --------------------------------------------------------------------
+
+
+def _both_ways(make: Callable[[], Cache]) -> list[str]:
+    with patch.object(pods_module, "refresh_task", lambda *_: False):
+        long = digest(make())
+    return [digest(make()), long]
+
+
+def test_a_pod_that_stands_on_the_node_that_it_comes_to() -> None:
+    """Added twice with different nodes, as a handler may be told, it stands on both; the first would refuse it now."""
+    here, there = _pod(node="n1", phase="Running"), _pod(version=2, node="n2", phase="Running")
+
+    def made() -> Cache:
+        cache = _seen(Cache(VOLCANO_1_11), Delivery("Pod", _pod("q", uid="v")), Delivery("Node", _node()))
+        for pod in (here, there):
+            deliver_to_handler(cache, "ADDED", Delivery("Pod", pod), 3)
+        deliver_to_handler(cache, "MODIFIED", Delivery("Pod", _pod(version=3, node="n1")), 4, old=there)
+        return cache
+
+    short, long = _both_ways(made)
+    assert short == long
+    assert list(made().jobs["ns/g"].tasks) == ["v"]
+
+
+def test_a_sum_beyond_what_a_float_can_tell_apart() -> None:
+    """Taking a request off such a sum and putting it back changes it, and so it does in the real cache."""
+
+    def made() -> Cache:
+        amounts = {"p": "9007199254741", "q": "3m", "r": "2m"}
+        pods = {name: {"requests": {"cpu": "1", "ephemeral-storage": amount}} for name, amount in amounts.items()}
+        cache = _seen(Cache(VOLCANO_1_11), *(Delivery("Pod", _pod(name, uid=name, **pods[name])) for name in pods))
+        return _seen(cache, Delivery("Pod", _pod("q", 2, uid="q", phase="Running", **pods["q"])))
+
+    short, long = _both_ways(made)
+    assert short == long
+    assert made().jobs["ns/g"].total_request.get("ephemeral-storage") == 9007199254741008
+
+
+def test_the_end_of_one_pod_of_several_frees_the_node_that_it_was_given() -> None:
+    cache = _seen(Cache(EXACT), Delivery("Node", _node()), Delivery("Pod", _pod()), Delivery("Pod", _pod("q", uid="v")))
+    assume(cache, cache.jobs["ns/g"].tasks["u"], "n1", int(TaskStatus.ALLOCATED))
+    _seen(cache, Delivery("Pod", _pod(version=2, deleting=True), watched=True))
+    assert cache.nodes["n1"].used.milli_cpu == 0
+    assert list(cache.nodes["n1"].tasks) == []

@@ -132,6 +132,18 @@ def test_a_read_of_what_the_cache_holds_already_is_no_observation(world: World) 
     world.settled()
 
 
+@pytest.mark.parametrize(("first", "reason"), [(status(500, "boom"), "ResyncFailed"), (LOST, "AnswerLost")])
+def test_a_read_that_failed_is_asked_again_for_the_reason_that_it_was_asked_for(
+    world: World, first: Answer, reason: str
+) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    world.answer(Bind, first)
+    world.tick(0.01)
+    world.answer(Get, status(500, "not now"))
+    assert world.events(ResyncQueued)[-1].reason == reason
+
+
 # --- volumes ------------------------------------------------------------------------------------------------------
 
 
