@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.model import Resources, SessionJob, SessionQueue, SessionTask, Vector
+from volcano.objects.core import Pod
 
 if TYPE_CHECKING:
     from vcledger.scheduler.session.nodes import NodeTable
@@ -90,7 +91,9 @@ class Handlers:
 
 class Session:
     """One cycle's world. `jobs` are those with a PodGroup and a queue that there is; `total` is all that the nodes
-    have. `blocked` says why the gate of a queue holds a job back (text with numbers, for the events), by job uid."""
+    have. `blocked` says why the gate of a queue holds a job back (text with numbers, for the events), by job uid.
+    `pod_of` gives a task's object, which plugins read only what the task itself lacks from. `checks` are the families
+    of predicates that the predicates plugin has switched on, None without that plugin: then only room counts."""
 
     def __init__(
         self,
@@ -103,9 +106,11 @@ class Session:
         *,
         seed: int = 0,
         now: int = 0,
+        pod_of: Callable[[SessionTask], Pod | None] = lambda task: None,
     ) -> None:
         self.conf, self.resources, self.nodes, self.jobs, self.queues = conf, resources, nodes, jobs, queues
-        self.total, self.seed, self.now = total, seed, now
+        self.total, self.seed, self.now, self.pod_of = total, seed, now, pod_of
+        self.checks: frozenset[str] | None = None
         self.handlers: list[Handlers] = []
         self.blocked: dict[str, str] = {}
         self._functions: dict[str, dict[str, Callable[..., Any]]] = {point: {} for point in POINTS}
@@ -230,16 +235,26 @@ class Session:
             function(job)
 
     def victims(self, point: str, preemptor: SessionTask, candidates: Sequence[SessionTask]) -> list[SessionTask]:
-        """Those among the candidates that may go: within a tier what all plugins agree on; the first tier that has any
-        opinion decides (Session.Preemptable, Reclaimable). `point`: preemptable or reclaimable."""
+        """Those among the candidates that may go: within a tier what all plugins agree on; the first tier that leaves
+        any decides. A tier whose first opinion is nobody leaves it to the next; one that comes to nobody after another
+        had named some has spoken for all (Session.Preemptable, Reclaimable). `point`: preemptable or reclaimable."""
+        agreed: list[SessionTask] | None = None
         for tier in self.tiers(point):
-            agreed: list[SessionTask] | None = None
+            emptied = False
             for function in tier:
                 found: Sequence[SessionTask] | None = function(preemptor, candidates)
                 if found is None:
                     continue
-                chosen = {task.uid for task in found}
-                agreed = [task for task in (candidates if agreed is None else agreed) if task.uid in chosen]
+                emptied = not found
+                if emptied:
+                    break
+                if agreed is None:
+                    agreed = list(found)
+                else:
+                    chosen = {task.uid for task in found}
+                    agreed = [task for task in agreed if task.uid in chosen]
+            if emptied and agreed is not None:
+                agreed = []
             if agreed:
                 return agreed
         return []
