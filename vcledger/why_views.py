@@ -226,6 +226,7 @@ class Views:
             queue_objects=cache.queues,
             positions=cache.positions,
             ignores_conditions=not cache.policy.freezes_not_ready,
+            ignores_access_modes=cache.policy.name != "exact",
         )
 
     @cached_property

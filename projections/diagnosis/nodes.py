@@ -3,7 +3,8 @@
 Owns the order of the predicates and what they share for one pod. Must not know groups or queues. Called by the verdict
 and by the gang's trial.
 Order (Volcano allocate, then the predicates plugin): requests against future idle; pod count; unschedulable; node
-affinity; taints; host ports; inter-pod affinity; attach limits; volume zone; topology spread; volume binding.
+affinity; taints; host ports; inter-pod affinity; attach limits; volume zone; topology spread; volume binding. Volcano
+leaves VolumeRestrictions out; it stands where kube-scheduler has it, before the attach limits.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from projections.diagnosis import basic
+from projections.diagnosis.accessmodes import AccessModes
 from projections.diagnosis.claims import ClaimProblem, PodClaims, pod_claims
 from projections.diagnosis.podaffinity import InterPodAffinity, affinity_terms, anti_affinity_terms
 from projections.diagnosis.reasons import VOLUME_FAMILIES, Reason
@@ -50,6 +52,7 @@ class Evaluation:
                     self.by_node.setdefault(one.node, []).append(one)
         self.affinity = InterPodAffinity(PlacedPod.of(pod), cluster.nodes, placed)
         self.spread = TopologySpread(pod, cluster.schedulable_nodes(), placed)
+        self.access = AccessModes(self.claims, cluster, placed) if self.claims.states else None
         self.volumes = VolumeBinding(self.claims, cluster, reserved, chosen) if self.claims.states else None
         own = attached_inline(pod)
         self.limits = AttachLimits(self.claims, cluster, placed, own) if self.claims.states or own else None
@@ -76,6 +79,8 @@ class Evaluation:
             found += basic.ports(self.ports, self.by_node.get(node.name, ()))
         if not self.affinity.idle:
             found += self.affinity.check(node)
+        if self.access is not None:
+            found += self.access.check()
         if self.limits is not None:
             found += self.limits.check(node)
         if self.volumes is not None:

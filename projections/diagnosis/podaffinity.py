@@ -16,6 +16,9 @@ from volcano.objects.core import Affinity, PodAffinity, PodAffinityTerm
 from volcano.objects.meta import LabelSelector, LabelSelectorRequirement
 from volcano.objects.selectors import matches_labels
 
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label that every namespace has."""
+
 
 def affinity_terms(affinity: Affinity | None) -> Sequence[PodAffinityTerm]:
     """The required affinity terms."""
@@ -47,17 +50,22 @@ def with_label_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> LabelSe
 
 
 def selects(term: PodAffinityTerm, owner: PlacedPod, other: PlacedPod) -> bool:
-    """Whether a term of `owner` selects `other`. Without namespaces it speaks of the owner's; an empty
-    namespaceSelector means all. The labels of namespaces are not in the log, so a namespaceSelector that asks for any
-    selects none."""
-    namespaces = term.namespaces or ()
-    selector = term.namespace_selector
-    everywhere = selector is not None and not selector.match_labels and not selector.match_expressions
-    if not everywhere:
-        default = () if namespaces or selector is not None else (owner.namespace,)
-        if other.namespace not in (*namespaces, *default):
-            return False
+    """Whether a term of `owner` selects `other`. Without namespaces and namespaceSelector it speaks of the owner's."""
+    namespaces, selector = term.namespaces or (), term.namespace_selector
+    default = () if namespaces or selector is not None else (owner.namespace,)
+    if other.namespace not in (*namespaces, *default) and not _selects_namespace(selector, other.namespace):
+        return False
     return matches_labels(with_label_keys(term, owner.labels), other.labels)
+
+
+def _selects_namespace(selector: LabelSelector | None, namespace: str) -> bool:
+    """Whether a namespaceSelector selects a namespace; an empty one selects all. The labels of namespaces are not in
+    the log but for the one that the API server gives to each, its name: a selector that asks for any other selects
+    none."""
+    if selector is None:
+        return False
+    asked = [*(selector.match_labels or {}), *(one.key for one in selector.match_expressions or ())]
+    return all(key == NAMESPACE_NAME for key in asked) and matches_labels(selector, {NAMESPACE_NAME: namespace})
 
 
 class InterPodAffinity:

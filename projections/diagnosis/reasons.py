@@ -18,6 +18,7 @@ POD_AFFINITY = "node(s) didn't match pod affinity rules"
 POD_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 VOLUME_LIMIT = "node(s) exceed max volume count"
+ACCESS_MODE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 VOLUME_ZONE = "node(s) had no available volume zone"
 SPREAD = "node(s) didn't match pod topology spread constraints"
 SPREAD_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
@@ -27,7 +28,7 @@ VOLUME_GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existe
 NOT_READY = "node(s) were not ready"
 NOT_IN_SNAPSHOT = "node(s) were not in the scheduler's snapshot"
 
-VOLUME_FAMILIES = ("claims", "volumes", "volume-zone", "volume-limits")
+VOLUME_FAMILIES = ("claims", "volumes", "volume-zone", "volume-limits", "access-modes")
 """Families that speak of volumes: a pod that only they keep from a node has a volume problem."""
 
 

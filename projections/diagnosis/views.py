@@ -138,7 +138,8 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A PodGroup and its tasks. `pod_group` is None when pods name a group that does not exist."""
+    """A PodGroup and its tasks. `pod_group` is None when pods name a group that does not exist; `priority` is that of
+    its job (its priority class's), None where it is not known."""
 
     namespace: str
     name: str
@@ -146,6 +147,7 @@ class GroupView:
     tasks: Sequence[TaskView]
     position: int = 0
     owner: str = ""
+    priority: int | None = None
 
     @property
     def key(self) -> str:
@@ -171,11 +173,34 @@ class QueueView:
     position: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """A pod on a node, as far as it matters who could make room. `job` is its job's key, '' for a pod of no job; `queue`
+    and `job_priority` are that job's, `spare` how many members that holds above minMember; `ours`: the scheduler looks after
+    it; `critical`: the conformance plugin shields it (kube-system, or a system-critical priority)."""
+
+    key: str
+    uid: str
+    node: str
+    status: str
+    request: Amounts
+    priority: int = 0
+    preemptable: bool = True
+    best_effort: bool = False
+    job: str = ""
+    queue: str = ""
+    job_priority: int = 0
+    spare: int = 0
+    ours: bool = True
+    critical: bool = False
+
+
 @dataclass(slots=True)
 class ClusterView:
     """Everything else at the position. `pods` holds only what the pod's own constraints need (see
-    `nodes.is_interdependent`); keys of claims are `namespace/name`. `memo` is what questions about it share: the node
-    tables of pods that are alike, the trials of groups."""
+    `nodes.is_interdependent`); keys of claims are `namespace/name`. `ignores_access_modes`: the scheduler does not run
+    VolumeRestrictions, as Volcano does not. `memo` is what questions about it share: the node tables of pods that are
+    alike, the trials of groups."""
 
     nodes: Sequence[NodeView]
     pods: Sequence[PlacedPod] = ()
@@ -187,6 +212,7 @@ class ClusterView:
     queue_objects: Mapping[str, Queue] | None = None
     positions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     ignores_conditions: bool = True
+    ignores_access_modes: bool = False
     memo: dict[object, Any] = field(default_factory=dict)
     _sums: dict[str, Amounts] = field(default_factory=dict)
 

@@ -40,6 +40,13 @@ _STABLE = {
 }
 
 
+def _zones(label: str) -> list[str]:
+    """The zones that a volume's label names, parted by `__`; none where a part is empty, as such a label is passed over
+    (LabelZonesToSet)."""
+    parts = [part.strip() for part in label.split("__")]
+    return parts if all(parts) else []
+
+
 class Candidate(NamedTuple):
     """A volume that a claim may take, as far as the node does not matter. `prebound`: it already names the claim."""
 
@@ -176,10 +183,9 @@ class VolumeBinding:
         for state in self.bound:
             labels = (state.volume.metadata.labels or {}) if state.volume is not None else {}
             for key in ZONE_LABELS:
-                if key not in labels:
-                    continue
+                zones = _zones(labels.get(key, ""))
                 value = node.labels.get(key, node.labels.get(_STABLE.get(key, key)))
-                if value is None or value not in labels[key].split("__"):
+                if zones and value not in zones:
                     detail = f"volume {state.claim.spec.volume_name} of claim {state.name} is in {key}={labels[key]}"
                     return [Reason("volume-zone", texts.VOLUME_ZONE, detail)]
         return []

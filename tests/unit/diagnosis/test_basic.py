@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from projections.diagnosis import basic
+from projections.diagnosis import reasons as texts
 from projections.diagnosis.amounts import exceeding, less_equal, show
 from projections.diagnosis.reasons import NODE_AFFINITY, NOT_READY, POD_NUMBER, PORTS, TAINTS, UNSCHEDULABLE
 from projections.diagnosis.views import HostPort
@@ -151,3 +152,37 @@ def test_a_taken_host_port_names_its_holder() -> None:
     [reason] = basic.ports((HostPort("", "TCP", 8080),), [placed(holder, "n1")])
     assert reason.text == PORTS
     assert "default/holder" in reason.detail
+
+
+def test_host_ports_of_sidecars_count_and_those_of_other_init_containers_do_not() -> None:
+    def container(port: int, **more: str) -> dict[str, object]:
+        return {"name": "c", "ports": [{"containerPort": 80, "hostPort": port}], **more}
+
+    holder = pod(
+        "holder", initContainers=[container(1, restartPolicy="Always"), container(2)], containers=[container(3)]
+    )
+    assert [port.port for port in placed(holder, "n1").host_ports] == [3, 1]
+
+
+def test_the_reasons_read_as_the_schedulers_print_them() -> None:
+    """ErrReason constants of kube-scheduler's plugins, and Volcano's api.NodePodNumberExceeded."""
+    assert {name: text for name, text in vars(texts).items() if name.isupper() and isinstance(text, str)} == {
+        "POD_NUMBER": "node(s) pod number exceeded",
+        "UNSCHEDULABLE": "node(s) were unschedulable",
+        "NODE_AFFINITY": "node(s) didn't match Pod's node affinity/selector",
+        "TAINTS": "node(s) had untolerated taint(s)",
+        "PORTS": "node(s) didn't have free ports for the requested pod ports",
+        "POD_AFFINITY": "node(s) didn't match pod affinity rules",
+        "POD_ANTI_AFFINITY": "node(s) didn't match pod anti-affinity rules",
+        "EXISTING_ANTI_AFFINITY": "node(s) didn't satisfy existing pods anti-affinity rules",
+        "VOLUME_LIMIT": "node(s) exceed max volume count",
+        "ACCESS_MODE": "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+        "VOLUME_ZONE": "node(s) had no available volume zone",
+        "SPREAD": "node(s) didn't match pod topology spread constraints",
+        "SPREAD_LABEL": "node(s) didn't match pod topology spread constraints (missing required label)",
+        "VOLUME_BIND": "node(s) didn't find available persistent volumes to bind",
+        "VOLUME_AFFINITY": "node(s) didn't match PersistentVolume's node affinity",
+        "VOLUME_GONE": "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+        "NOT_READY": "node(s) were not ready",
+        "NOT_IN_SNAPSHOT": "node(s) were not in the scheduler's snapshot",
+    }

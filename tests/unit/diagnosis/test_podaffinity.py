@@ -148,3 +148,89 @@ def test_taints_count_only_when_honoured() -> None:
     tainted = [*NODES[:2], node("b1", labels={ZONE: "b"}, taints=[{"key": "k", "effect": "NoSchedule"}])]
     assert spread({}, [web("w", "a1")], tainted)["a1"] == [SPREAD]
     assert spread({"nodeTaintsPolicy": "Honor"}, [web("w", "a1")], tainted)["a1"] == []
+
+
+def test_a_namespace_selector_knows_the_label_that_every_namespace_has() -> None:
+    name = "kubernetes.io/metadata.name"
+    others = [web("w", "a1", namespace="other")]
+
+    def where(selector: dict[str, Any], **more: Any) -> list[str]:
+        subject = wants("podAntiAffinity", term(namespaceSelector=selector, **more))
+        return texts(subject, NODES, others)["a1"]
+
+    assert where({}) == [POD_ANTI_AFFINITY]
+    assert where({"matchLabels": {name: "other"}}) == [POD_ANTI_AFFINITY]
+    assert where({"matchLabels": {name: "default"}}) == []
+    assert where({"matchExpressions": [{"key": name, "operator": "In", "values": ["x", "other"]}]}) == [
+        POD_ANTI_AFFINITY
+    ]
+    assert where({"matchExpressions": [{"key": name, "operator": "NotIn", "values": ["other"]}]}) == []
+    assert where({"matchLabels": {"team": "a"}}) == []
+    assert where({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}) == []
+    assert where({"matchLabels": {"team": "a"}}, namespaces=["other"]) == [POD_ANTI_AFFINITY]
+
+
+def test_with_a_namespace_selector_the_owners_namespace_is_not_meant() -> None:
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": "other"}}
+    subject = wants("podAntiAffinity", term(namespaceSelector=selector))
+    assert texts(subject, NODES[:1], [web("w", "a1")]) == {"a1": []}
+
+
+def test_mismatch_label_keys_leave_out_pods_with_the_same_value() -> None:
+    subject = wants("podAntiAffinity", term(mismatchLabelKeys=["tenant"]), labels={"tenant": "one"})
+    same, other = {"app": "web", "tenant": "one"}, {"app": "web", "tenant": "two"}
+    assert texts(subject, NODES[:1], [placed(pod("w", labels=same), "a1")]) == {"a1": []}
+    assert texts(subject, NODES[:1], [placed(pod("w", labels=other), "a1")]) == {"a1": [POD_ANTI_AFFINITY]}
+
+
+def test_match_label_keys_of_existing_pods_take_their_own_value() -> None:
+    there = wants("podAntiAffinity", term(matchLabelKeys=["tenant"]), name="there", labels={"tenant": "one"})
+    for tenant, expected in (("one", [EXISTING_ANTI_AFFINITY]), ("two", [])):
+        subject = pod(labels={"app": "web", "tenant": tenant})
+        assert texts(subject, NODES[:1], [placed(there, "a1")]) == {"a1": expected}
+
+
+def test_ending_pods_still_repel() -> None:
+    ending = web("w", "a1", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert texts(wants("podAntiAffinity", term()), NODES[:1], [ending]) == {"a1": [POD_ANTI_AFFINITY]}
+
+
+def test_the_three_parts_of_inter_pod_affinity_are_looked_at_in_their_order() -> None:
+    keeps_away = wants("podAntiAffinity", term(ZONE), name="there", labels={"app": "web"})
+    both = {
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term("rack")]},
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(ZONE)]},
+    }
+    others = [placed(keeps_away, "a1")]
+    assert texts(pod(labels={"app": "web"}, affinity=both), NODES[:1], others) == {"a1": [POD_AFFINITY]}
+    both.pop("podAffinity")
+    assert texts(pod(labels={"app": "web"}, affinity=both), NODES[:1], others) == {"a1": [POD_ANTI_AFFINITY]}
+    assert texts(pod(labels={"app": "web"}), NODES[:1], others) == {"a1": [EXISTING_ANTI_AFFINITY]}
+
+
+def test_spread_with_match_label_keys_counts_pods_of_the_same_value() -> None:
+    others = [placed(pod("w", labels={"app": "web", "hash": "old"}), "a1")]
+    check: dict[str, Any] = {"matchLabelKeys": ["hash", "missing"]}
+    subject = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", **check}
+    subject["labelSelector"] = {"matchLabels": {"app": "web"}}
+    for value, expected in (("old", [SPREAD]), ("new", [])):
+        new = pod(labels={"app": "web", "hash": value}, topologySpreadConstraints=[subject])
+        found = TopologySpread(new, NODES, others).check(NODES[0])
+        assert [reason.text for reason in found] == expected
+
+
+def test_only_nodes_with_every_topology_key_are_domains() -> None:
+    """b1 has no rack, so it is no domain of the zone constraint either, and a is the only one."""
+    nodes = [node("a1", labels={ZONE: "a", "rack": "1"}), node("b1", labels={ZONE: "b"})]
+    rack = {"maxSkew": 9, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    zone = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    subject = pod(topologySpreadConstraints=[zone, rack])
+    check = TopologySpread(subject, nodes, [web("w", "a1")])
+    assert [reason.text for one in nodes for reason in check.check(one)] == [SPREAD_LABEL]
+
+
+def test_a_pod_that_its_own_constraint_does_not_select_adds_nothing() -> None:
+    constraint = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    constraint["labelSelector"] = {"matchLabels": {"app": "web"}}
+    subject = pod(labels={"app": "other"}, topologySpreadConstraints=[constraint])
+    assert TopologySpread(subject, NODES, [web("w", "a1")]).check(NODES[0]) == []

@@ -48,8 +48,7 @@ def said(where: ClusterView, *names: str, **more: Any) -> dict[str, list[str]]:
             [claim("c", phase="Lost", spec={"volumeName": "gone"})],
             None,
             "pvc-lost",
-            'plugin VolumeBinding pre-predicates failed persistentvolumeclaim "c" bound to non-existent '
-            'persistentvolume "gone"',
+            'plugin VolumeZone pre-predicates failed persistentvolume "gone" not found',
         ),
         (
             [claim("c", volume="gone")],
@@ -184,6 +183,24 @@ def test_zones_of_bound_volumes() -> None:
     assert said(where, "c") == {"a": [], "b": [VOLUME_ZONE], "bare": []}
     old = volume("v", labels={"failure-domain.beta.kubernetes.io/zone": "a"}, phase="Bound")
     assert said(world([claim("c", volume="v")], [old], nodes=nodes), "c")["b"] == [VOLUME_ZONE]
+
+
+@pytest.mark.parametrize(
+    ("label", "refused"), [("a__b", []), ("a__ b ", []), ("a__", []), ("", []), ("a__c", [VOLUME_ZONE])]
+)
+def test_a_zone_label_with_an_empty_part_is_passed_over(label: str, refused: list[str]) -> None:
+    zone = "topology.kubernetes.io/zone"
+    bound = volume("v", labels={zone: label}, phase="Bound")
+    where = world([claim("c", volume="v")], [bound], nodes=[node("b", labels={zone: "b"})])
+    assert said(where, "c") == {"b": refused}
+
+
+def test_a_node_with_a_region_but_no_zone_refuses_a_volume_of_a_zone() -> None:
+    """A node with a region but no zone does have topology labels, so the volume's zone is missing there."""
+    zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+    bound = volume("v", labels={zone: "a"}, phase="Bound")
+    where = world([claim("c", volume="v")], [bound], nodes=[node("b", labels={region: "r"})])
+    assert said(where, "c") == {"b": [VOLUME_ZONE]}
 
 
 def csi_volume(name: str, handle: str) -> Any:
