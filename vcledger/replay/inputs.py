@@ -27,8 +27,10 @@ class Input(NamedTuple):
 class Change(Protocol):
     """A difference between the record and what is replayed. Pure and picklable; must not keep state."""
 
-    kinds: tuple[str, ...]
-    """The kinds whose objects `rewrite` wants to see; no other object is read for it."""
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds whose objects `rewrite` wants to see; no other object is read for it."""
+        ...
 
     def added(self) -> Sequence[tuple[str, dict[str, Any]]]:
         """Objects (kind, JSON object) that are there from the replay's first moment on."""
