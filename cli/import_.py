@@ -54,6 +54,15 @@ def import_(
             show_default=False,
         ),
     ] = None,
+    epoch: Annotated[
+        str | None,
+        typer.Option(
+            "--epoch",
+            metavar="TIME",
+            help="The moment that second 0 of an openb trace stands for. Default: 2023-01-01T00:00:00Z",
+            show_default=False,
+        ),
+    ] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="End with 0 even if input was broken or cut off")] = False,
     strict: Annotated[bool, typer.Option("--strict", hidden=True, help="The default now: see --lenient")] = False,
     broken: Annotated[
@@ -79,6 +88,7 @@ def import_(
     given together are merged by time. Values of environment variables, managedFields and the last-applied annotation
     are left out unless asked for. Broken input is counted and named, and what stands beside it is imported.
     """
+    from vcledger.at import parse_time
     from vcledger.sources import ImportOptions, NothingToImport, StorageOptions
     from vcledger.sources.pipeline import Import
 
@@ -92,6 +102,7 @@ def import_(
         snapshots=not no_snapshots,
         broken_file=broken,
         observed_at=moment_of(observed_at),
+        **({} if epoch is None else {"epoch": parse_time(epoch)}),
     )
     with progress_bar(paths) as progress, Import(cluster, options, progress) as job:
         job.look(paths)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -25,3 +27,12 @@ def recording(name: str) -> Path:
 def recordings() -> list[Path]:
     """The folders of all recordings."""
     return sorted(path for path in (GOLDEN / "recordings").iterdir() if path.is_dir())
+
+
+def shared(*parts: str) -> Path:
+    """Data that lie beside a checkout and are not part of it (other projects' traces). The test that asks for what is
+    not there is skipped."""
+    path = Path(__file__).resolve().parents[2].joinpath("shared", "data", *parts)
+    if not path.exists():
+        pytest.skip(f"no {'/'.join(parts)} beside this checkout")
+    return path

@@ -12,6 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from vcledger.sources import volcano_dump
+from vcledger.sources.alibaba import NODE_COLUMNS, POD_COLUMNS, columns_of
 from vcledger.sources.shape import AUDIT_GROUP, Shape, is_audit, is_list, shapes
 
 HEAD_BYTES = 1 << 18
@@ -27,6 +28,8 @@ class Format(StrEnum):
     objects = "JSON objects"
     yaml = "YAML objects"
     dump = "Volcano cache dump"
+    openb_nodes = "openb node list"
+    openb_pods = "openb pod list"
     empty = "empty"
     unknown = "unknown"
 
@@ -48,8 +51,16 @@ def detect(head: bytes) -> Format:
     if text[:1] in _JSON_STARTS:
         return _of_json(text)
     if b"\0" in text or not _YAML_KEY.search(text):
-        return Format.unknown
+        return _of_table(text)
     return Format.yaml
+
+
+def _of_table(text: bytes) -> Format:
+    """By the names of the columns in the first line."""
+    columns = columns_of(text)
+    if columns >= POD_COLUMNS:
+        return Format.openb_pods
+    return Format.openb_nodes if columns >= NODE_COLUMNS else Format.unknown
 
 
 def form_of(shape: Shape) -> Format | None:

@@ -22,6 +22,7 @@ from vcledger.at import bare_name
 from vcledger.codec import OBJECT_TYPES
 from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
+from vcledger.sources.alibaba_objects import EPOCH
 from vcledger.sources.audit import Attempts
 from vcledger.sources.beside import GARBAGE_THRESHOLD, ReaderProcess, cores
 from vcledger.sources.compress import STDIN, CutOff
@@ -41,7 +42,7 @@ WATCHES = frozenset({Format.recording, Format.watch})
 SECOND_HAND = frozenset({Format.audit, Format.dump})
 """Formats that show objects as others saw them: late where a watch covers the time."""
 
-WITHOUT_TIMES = frozenset({Format.watch, Format.objects, Format.yaml})
+WITHOUT_TIMES = frozenset({Format.watch, Format.objects, Format.yaml, Format.openb_nodes})
 """Formats that do not say when something was observed."""
 
 LIMIT_MIN = 1 << 16
@@ -66,6 +67,7 @@ class ImportOptions(msgspec.Struct, frozen=True):
     """storage: what to keep of objects. max_line_bytes: the largest line, object or list item. snapshots: make those of
     the cache that are due. broken_file: where broken input is written, as JSON lines. observed_at: when things were
     observed, in microseconds, in formats that do not say it; None: by the rule of `vcledger.sources.moments`.
+    epoch: the moment from which a trace counts its seconds, in microseconds.
     beside_bytes: a file of so many bytes, decompressed, is read in a second process; None: never."""
 
     storage: StorageOptions = StorageOptions()
@@ -75,6 +77,7 @@ class ImportOptions(msgspec.Struct, frozen=True):
     broken_file: Path | None = None
     observed_at: int | None = None
     beside_bytes: int | None = BESIDE_BYTES
+    epoch: int = EPOCH
 
 
 def refuse_missing(paths: Sequence[Path | str]) -> None:
@@ -96,6 +99,8 @@ class Import:
             raise VcledgerError(f"--max-line-size must be at least {LIMIT_MIN} bytes")
         if options.observed_at is not None and options.observed_at > clock():
             raise VcledgerError("--observed-at lies in the future: nothing can have been observed then")
+        if options.epoch > clock():
+            raise VcledgerError("--epoch lies in the future: no trace can have begun then")
         self.cluster, self.options, self.progress, self.clock = cluster, options, progress, clock
         self.report = ImportReport(cluster=cluster)
         self.coverage = Coverage()
@@ -161,6 +166,7 @@ class Import:
                 self._second_pass(sources, sink)
             self.report.seconds_durable = time.perf_counter() - began
             self._say_what_is_late(sources)
+            self._say_what_lacks(sources)
             self.report.cannot_prove = cannot_prove([form for source in sources for form in source.forms])
             self.report.snapshots = snapshots.finish(self.report)
         return self.report
@@ -173,6 +179,19 @@ class Import:
                 f"{self.report.late} events are older than what the ledger had got to, or than a watch beside them: "
                 "kept as late, which timelines and `why` read and caches skip; files of one time belong in one import"
             )
+
+    def _say_what_lacks(self, sources: Sequence[Source]) -> None:
+        """One list of an openb trace without the other, in this call and in the ledger."""
+        met = {form for source in sources for form in source.forms}
+        for have, kind, lacks in (
+            (Format.openb_pods, "Node", "nodes: nothing can be placed on any in a replay"),
+            (Format.openb_nodes, "Pod", "pods: no arrivals, and nothing that ran"),
+        ):
+            if (
+                have in met
+                and next(iter(self.ledger.store.read(cluster=self.cluster, kinds=kind, limit=1)), None) is None
+            ):
+                self.report.note(f"an {have} without its list of {lacks}; import both in one call")
 
     # --- the files ----------------------------------------------------------------------------------------------
 
@@ -296,6 +315,7 @@ class Import:
             source.modified(),
             self._fixed(source),
             source.dump_time,
+            options.epoch,
         )
 
     def _fixed(self, source: Source) -> int | None:

@@ -34,6 +34,18 @@ CANNOT: dict[Format, tuple[str, ...]] = {
         "nodes that are not Ready and no jobs without PodGroup or queue; conditions in it may be the scheduler's own, "
         "not yet written ones",
     ),
+    Format.openb_nodes: (
+        "a list of nodes of the openb traces has no times: all of them are there, Ready, from before the first pod to "
+        "the end, with no taints, labels or limit on pods of their own (110 stands for that)",
+    ),
+    Format.openb_pods: (
+        "the openb traces do not say which node a pod went to, nor why one waited: a scheduled pod is Running without "
+        "a node, so no node's use can be shown, and no bind or eviction",
+        "they have no queues, gangs, priorities or nodes that come and go: each pod is a PodGroup of one in the queue "
+        "of its qos, and when a pod succeeded or failed is only known to be before its deletion",
+        "shared GPUs are counted as volcano.sh/gpu-memory, 1,000 a GPU, over the whole node: that the share of a pod "
+        "has to lie on one GPU is not held; what still ran at the trace's end is deleted then",
+    ),
 }
 
 
@@ -44,6 +56,8 @@ IN_SHORT: dict[Format, str] = {
     Format.yaml: "what happened between lists, and that what is missing was deleted",
     Format.audit: "changes logged without a body, and when a watcher learned of any",
     Format.dump: "queues, volumes, priority classes, nodes that are not Ready, and reasons",
+    Format.openb_nodes: "when nodes came and went, their taints and other labels",
+    Format.openb_pods: "which node a pod went to and why it waited, queues, gangs, which GPU a share lies on",
 }
 """The gist of the sentences, for a report that people read each time; docs/importing.md has them too."""
 

@@ -15,7 +15,8 @@ from itertools import chain
 import msgspec
 
 from vcledger.errors import BadTime
-from vcledger.sources import dump
+from vcledger.sources import alibaba, dump
+from vcledger.sources.alibaba_objects import EPOCH
 from vcledger.sources.audit import AuditLog, in_order
 from vcledger.sources.compress import CutOff
 from vcledger.sources.detect import HEAD_BYTES, Format, detect, first_line_is_whole, form_of
@@ -50,7 +51,7 @@ _list_meta = msgspec.json.Decoder(_ListOnly)
 
 class Reader:
     """Reads one stream. `name` is what it is called, `dump_time` when a dump in it was taken, if that is known;
-    `moments` says when things were observed of which the format does not say it."""
+    `moments` says when things were observed of which the format does not say it, `epoch` from when a trace counts."""
 
     def __init__(
         self,
@@ -61,9 +62,10 @@ class Reader:
         moments: Moments,
         dump_time: int | None = None,
         packing: Packing | None = None,
+        epoch: int = EPOCH,
     ) -> None:
         self.name, self.observer, self.tally, self.limit = name, observer, tally, limit
-        self.moments, self.dump_time = moments, dump_time
+        self.moments, self.dump_time, self.epoch = moments, dump_time, epoch
         self.format = Format.unknown
         self.met: dict[Format, None] = {}
         self._recording = Recording(observer, moments.clock, packing)
@@ -118,6 +120,10 @@ class Reader:
             case Format.dump:
                 self.met[Format.dump] = None
                 return self._settled(self._dump(chunks))
+            case Format.openb_nodes | Format.openb_pods:
+                self.met[self.format] = None
+                read = alibaba.nodes if self.format is Format.openb_nodes else alibaba.pods
+                return self._settled(read(chunks, self.observer, self.tally, self.limit, self.epoch))
             case _:
                 return iter(())
 

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from vcledger.sources.alibaba_objects import EPOCH
 from vcledger.sources.compress import STDIN, CutOff, compressed, decompressed, open_source, raw_chunks
 from vcledger.sources.detect import HEAD_BYTES, Format, detect
 from vcledger.sources.items import Item
@@ -153,7 +154,7 @@ def look(path: Path | str) -> Source:
 
 class Reading(NamedTuple):
     """How a source is to be read. `modified`: when it was written last. `fixed`: the moment of observation that was
-    given, where the format says none. Times in microseconds."""
+    given, where the format says none. `epoch`: the moment from which a trace counts. Times in microseconds."""
 
     cluster: str
     storage: StorageOptions
@@ -161,6 +162,7 @@ class Reading(NamedTuple):
     modified: int | None
     fixed: int | None
     dump_time: int | None
+    epoch: int = EPOCH
 
 
 def items_of(
@@ -176,7 +178,7 @@ def items_of(
     is asked for."""
     moments = Moments(Clock(), now, reading.modified, reading.fixed)
     observer = Observer(reading.cluster, reading.storage)
-    reader = Reader(source.name, observer, tally, reading.limit, moments, reading.dump_time, packing)
+    reader = Reader(source.name, observer, tally, reading.limit, moments, reading.dump_time, packing, reading.epoch)
     try:
         yield from reader.items(reader.open(source.chunks(count)))
     except OSError as error:
