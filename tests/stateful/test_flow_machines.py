@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
 
+from vcledger.conformance_files import FAILED, PASSED, check
+from vcledger.scheduler import binder
 from vcledger.testing import profiles
 from vcledger.testing.machines_flow import FlowMachine, VolumeBinderMachine
+from vcledger.testing.scenario_format import read_script
 
 TestFlow = FlowMachine.TestCase
 TestFlow.settings = profiles.machine(30)
@@ -51,3 +56,31 @@ def test_a_profile_scales_what_a_test_looks_at(profile: Callable[..., str]) -> N
     assert night.max_examples * night.stateful_step_count == 100_000
     settings.load_profile("ci")
     assert profiles.machine(30).max_examples == 30
+
+
+# --- a run that fails --------------------------------------------------------------------------------------------
+
+
+def planted(*args: object) -> None:
+    """A bug that shows with the first answer to a bind."""
+    raise RuntimeError("planted")
+
+
+@pytest.mark.slow
+def test_a_machine_that_finds_a_bug_leaves_the_fewest_steps_as_a_scenario(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCLEDGER_SIMULATED", str(tmp_path))
+    chosen = settings(
+        max_examples=20, stateful_step_count=15, deadline=None, database=None, suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )  # fmt: skip
+    path = tmp_path / "FlowMachine.jsonl"
+    with monkeypatch.context() as bug:
+        bug.setattr(binder, "answered", planted)
+        with pytest.raises(RuntimeError, match="planted"):
+            run_state_machine_as_test(seed(1)(FlowMachine), settings=chosen)
+        said = check(path)
+        assert (said.verdict, len(read_script(path).steps) < 10) == (FAILED, True)
+        assert any("RuntimeError: planted" in line for line in said.lines)
+    assert check(path).verdict == PASSED

@@ -10,6 +10,12 @@ work. What follows is in the order of time, which `advance` moves on:
     {"type": "ACTION", "object": {"action": "create", "kind": "Node", "object": {...}}}
     {"type": "CONTROL", "object": {"op": "advance", "seconds": 1.5}}
     {"type": "CONTROL", "object": {"op": "fault", "fault": "timeout-after", "verb": "POST", "kind": "Pod"}}
+
+A world that is driven step by step (`vcledger.sim.held`), as the state machines do it, has `drive` in its first line,
+and then the steps:
+
+    {"type": "CONTROL", "object": {"op": "drive", "seed": 7}}
+    {"type": "CONTROL", "object": {"op": "step", "do": "answer", "index": 0, "how": "done"}}
 """
 
 from __future__ import annotations
@@ -86,15 +92,25 @@ def times(lines: Iterable[Line]) -> list[tuple[int, Line]]:
     return found
 
 
+def driven_lines(seed: int, steps: Iterable[Line]) -> list[Line]:
+    """The lines of a world that is driven by these steps."""
+    return [_control("drive", seed=seed), *(_control("step", **step) for step in steps)]
+
+
 def write(folder: Path, name: str, plan: Plan, broken: Sequence[str]) -> Path:
+    """Writes a plan as name.jsonl with its expectations, see `write_lines`."""
+    return write_lines(folder, name, lines_of(plan), broken, f"vcledger simulate --seed {plan.seed}, made smaller")
+
+
+def write_lines(folder: Path, name: str, lines: Iterable[Line], broken: Sequence[str], source: str) -> Path:
     """Writes name.jsonl and its expectations into the folder: that nothing is broken in this world, of which `broken`
     was. The path of the script."""
     path = folder / f"{name}.jsonl"
-    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines_of(plan)))
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     rules = dict.fromkeys(found[1] for text in broken if (found := _INVARIANT.match(text)))
     expected = {
         "id": name,
-        "source": f"vcledger simulate --seed {plan.seed}, made smaller",
+        "source": source,
         "input": path.name,
         "note": f"when it was written: {'; '.join(broken)}",
         "facts": [{"invariant": rule, "broken": False} for rule in rules] + [{"world": "simulated", "broken": []}],
@@ -126,4 +142,4 @@ def _doing(doing: Doing) -> Line:
     return {"type": "ACTION", "object": said}
 
 
-__all__ = ["FAULT_KEYS", "MADE", "NAMED", "lines_of", "plan_of", "times", "write"]
+__all__ = ["FAULT_KEYS", "MADE", "NAMED", "driven_lines", "lines_of", "plan_of", "times", "write", "write_lines"]

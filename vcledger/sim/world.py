@@ -127,7 +127,7 @@ class Simulation:
         for doing in self.plan.doings:
             self._at(START + doing.at, self._do, doing)
         for fault in self.plan.faults:
-            self._at(START + fault.at, self._strike, fault)
+            self._at(START + fault.at, self.strike, fault)
         self.timeline.run_until(START)
         self.begin()
         self._every(ALLOCATE_EVERY, self._allocate)
@@ -312,7 +312,7 @@ class Simulation:
     def _hit(self, fault: str) -> None:
         self.hits[fault] = self.hits.get(fault, 0) + 1
 
-    def _strike(self, fault: Fault) -> None:
+    def strike(self, fault: Fault) -> None:
         """A fault's time has come."""
         if fault.fault in faults.REQUEST_FAULTS:
             self.port.arm(fault)

@@ -84,7 +84,7 @@ class SimCluster:
         `kind` PersistentVolumeClaim. UnknownFault."""
         if name not in FAULTS:
             raise UnknownFault(f"there is no fault {name!r}; there are {', '.join(FAULTS)}")
-        self.simulation._strike(Fault(0, name, verb, kind, seconds, count, pick))
+        self.simulation.strike(Fault(0, name, verb, kind, seconds, count, pick))
 
     def rest(self) -> None:
         """No fault any more, until all is at rest; then the scheduler's cache equals what the server holds, and the

@@ -54,6 +54,10 @@ def run_scenario(script: Script, *, config: FlowConfig | None = None) -> Scenari
         from vcledger.testing.scenario_sim import run_world
 
         return run_world(script, config=config)
+    if script.driven:
+        from vcledger.testing.scenario_sim import run_driven
+
+        return run_driven(script)
     with tempfile.TemporaryDirectory(prefix="vcledger-scenario-") as folder:
         runner = Runner(script, Path(folder) / "scenario.db", config or FlowConfig())
         try:

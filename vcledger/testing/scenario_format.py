@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from vcledger.errors import VcledgerError
+from vcledger.sim import held
 from vcledger.sim.faults import FAULTS
 from vcledger.testing.places import Located, NotJSON
 from volcano.objects.kinds import BY_NAME, BY_RESOURCE
@@ -79,7 +80,15 @@ class Script(NamedTuple):
     @property
     def simulated(self) -> bool:
         """A script of a simulated API server, which answers by itself (`vcledger.sim.script`)."""
-        return self.steps[0].type == "CONTROL" and self.steps[0].object["op"] == "simulate"
+        return self._begins("simulate")
+
+    @property
+    def driven(self) -> bool:
+        """A script of steps that drive a simulated world (`vcledger.sim.held`)."""
+        return self._begins("drive")
+
+    def _begins(self, operation: str) -> bool:
+        return self.steps[0].type == "CONTROL" and self.steps[0].object["op"] == operation
 
 
 class ScenarioResult(NamedTuple):
@@ -122,8 +131,10 @@ CONTROLS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "spawn": (("processes", "appends_each"), ()),
     "simulate": (("seed", "seconds"), ()),
     "fault": (("fault",), ("verb", "kind", "seconds", "count", "pick")),
+    "drive": (("seed",), ()),
 }
-"""Each control operation with the keys that it must have, and those that it may have. The last two are ours."""
+"""Each control operation with the keys that it must have, and those that it may have. The last three are ours, and
+so is `step`, whose keys depend on what it does."""
 
 API_KEYS = (("verb", "path", "code"), ("body", "applied", "optional", "error"))
 VERBS = frozenset({"GET", "LIST", "WATCH", "POST", "PUT", "PATCH", "DELETE"})
@@ -334,8 +345,15 @@ def _check_api(place: str, body: dict[str, Any]) -> None:
 
 def _check_control(place: str, body: dict[str, Any]) -> None:
     operation = body.get("op")
+    if operation == "step":
+        _keys(place, body, ("op", "do"), tuple(body))
+        if wrong := held.problem(body):
+            raise ScenarioInvalid(f"{place}: {wrong}")
+        return
     if operation not in CONTROLS:
-        raise ScenarioInvalid(f"{place}: there is no operation {operation!r}; there are {', '.join(CONTROLS)}")
+        raise ScenarioInvalid(
+            f"{place}: there is no operation {operation!r}; there are {', '.join((*CONTROLS, 'step'))}"
+        )
     must, may = CONTROLS[operation]
     _keys(place, body, ("op", *must), may)
     if operation == "fault":
@@ -513,9 +531,13 @@ def _check_order(script: Script) -> None:
             )
     if script.simulated:
         _check_world(script)
+    if script.driven:
+        _check_driven(script)
     for step in script.steps:
         place = f"{name}, line {step.line}"
         word = step.object.get("op") or step.object.get("action")
+        if not script.driven and step.type == "CONTROL" and word in ("drive", "step"):
+            raise ScenarioInvalid(f"{place}: `{word}` needs a world that is driven: `drive` as the first line")
         if not script.simulated and step.type in ("ACTION", "CONTROL") and word in (*IN_A_WORLD, "simulate"):
             raise ScenarioInvalid(f"{place}: `{word}` needs a simulated API server: `simulate` as the first line")
         if script.storage and step.type not in ("DB", "CONTROL"):
@@ -553,6 +575,14 @@ def _check_world(script: Script) -> None:
             left -= step.object["seconds"]
             if left < -1e-6:
                 raise ScenarioInvalid(f"{place}: the world's {script.steps[0].object['seconds']} seconds are over")
+
+
+def _check_driven(script: Script) -> None:
+    """What has no place in a world that is driven: anything but its steps."""
+    for step in script.steps[1:]:
+        if step.type != "CONTROL" or step.object["op"] != "step":
+            place = f"{script.path.name}, line {step.line}"
+            raise ScenarioInvalid(f"{place}: the world is driven: nothing but `step` has a place here")
 
 
 def _check_transactions(script: Script) -> None:

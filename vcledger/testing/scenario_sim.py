@@ -18,8 +18,10 @@ from vcledger.ledger import Ledger
 from vcledger.runtime.loop import Loop
 from vcledger.scheduler.inputs import Effect
 from vcledger.scheduler.state import Flow, FlowConfig
+from vcledger.sim import held
 from vcledger.sim import script as plans
 from vcledger.sim.clock import START
+from vcledger.sim.held import Driven
 from vcledger.sim.simulate import live
 from vcledger.sim.world import CLUSTER, Simulation
 from vcledger.testing.invariants import broken_lines
@@ -48,19 +50,103 @@ def run_world(script: Script, *, config: FlowConfig | None = None) -> ScenarioRe
         return _Run(script, ledger, config).run()
 
 
-class _Run:
-    def __init__(self, script: Script, ledger: Ledger, config: FlowConfig | None) -> None:
-        self.script, self.ledger = script, ledger
-        self.lines = plans.times({"type": step.type, "object": step.object} for step in script.steps)
-        self.world = _Heard(plans.plan_of(line for _, line in self.lines), ledger.store, config=config)
-        self.world.calls = []
+def run_driven(script: Script) -> ScenarioResult:
+    """Runs the steps of a script that drives a world."""
+    with (
+        tempfile.TemporaryDirectory(prefix="vcledger-world-") as folder,
+        Ledger.open(str(Path(folder) / "world.db"), create=True) as ledger,
+    ):
+        return _Drive(script, ledger).run()
+
+
+class _Looking:
+    """What both ways of running a world share: facts, looked at in its state."""
+
+    script: Script
+    ledger: Ledger
+    world: Simulation
+    calls: list[Call]
+
+    def __init__(self) -> None:
         self.facts = 0
         self.problems: list[str] = []
 
-    def run(self) -> ScenarioResult:
+    def _look(self, told: tuple[str, list[Fact]]) -> None:
+        when, facts = told
+        for fact in facts:
+            self.facts += 1
+            world = World(
+                self.ledger,
+                CLUSTER,
+                self._flow(),
+                self.calls,
+                {},
+                self._next_watch,
+                lambda resource: kind_named(resource).name,
+                self.world.broken,
+            )
+            self.problems += [f"{when}: {text} (line {fact.line})" for text in differences(world, fact)]
+
+    def _flow(self) -> Flow:
+        """The scheduler's state; what its log says while it is down."""
+        if self.world.loop is not None and self.world.loop.down is None:
+            return self.world.loop.flow
+        return Loop(self.world.log, CLUSTER, carry_out=lambda _: None, config=self.world.config).rebuild()
+
+    def _next_watch(self, resource: str) -> str | None:
+        feed = self.world.feeds.get(kind_named(resource).name)
+        return feed.machine.version if feed is not None else None
+
+    def _checkpoints(self) -> dict[int, list[Fact]]:
         after: dict[int, list[Fact]] = {}
         for one in self.script.checkpoints:
             after.setdefault(one.after_line, []).extend(one.facts)
+        return after
+
+
+class _Drive(_Looking):
+    """The steps of a driven world, one after the other."""
+
+    def __init__(self, script: Script, ledger: Ledger) -> None:
+        super().__init__()
+        self.script, self.ledger, self.calls = script, ledger, []
+        self.driven = Driven(script.steps[0].object["seed"], store=ledger.store)
+        self.world = self.driven.world
+        self.world.heard = self._heard
+
+    def _heard(self, effect: Effect) -> None:
+        self.calls.append(Call(effect.request, self.world.timeline.now, 0))
+
+    def run(self) -> ScenarioResult:
+        try:
+            self._steps()
+        except Exception as error:  # a bug of the scheduler ends this world, as it ended the machine's
+            self.world.broken.append(f"{type(error).__name__}: {error}")
+        self.world.broken += broken_lines(self.ledger.store, CLUSTER)
+        self._look(("at the end", self.script.facts))
+        return ScenarioResult(len(self.script.steps), self.facts, self.problems)
+
+    def _steps(self) -> None:
+        after = self._checkpoints()
+        self.driven.begin()
+        for step in self.script.steps:
+            if step.object["op"] == "step":
+                self.driven.do(step.object["do"], **{key: step.object[key] for key in held.STEPS[step.object["do"]]})
+            if step.line in after:
+                self._look((f"after line {step.line}", after[step.line]))
+        self.driven.finish()
+
+
+class _Run(_Looking):
+    def __init__(self, script: Script, ledger: Ledger, config: FlowConfig | None) -> None:
+        super().__init__()
+        self.script, self.ledger = script, ledger
+        self.lines = plans.times({"type": step.type, "object": step.object} for step in script.steps)
+        self.world = self.heard = _Heard(plans.plan_of(line for _, line in self.lines), ledger.store, config=config)
+        self.heard.calls = self.calls = []
+
+    def run(self) -> ScenarioResult:
+        after = self._checkpoints()
         for step, (at, line) in zip(self.script.steps, self.lines, strict=True):
             action = line["object"].get("action")
             if action is not None and action not in (*plans.MADE, *plans.NAMED):
@@ -80,31 +166,5 @@ class _Run:
     def _put(self, action: dict[str, Any]) -> None:
         self.world.put(command(action))
 
-    def _look(self, told: tuple[str, list[Fact]]) -> None:
-        when, facts = told
-        for fact in facts:
-            self.facts += 1
-            world = World(
-                self.ledger,
-                CLUSTER,
-                self._flow(),
-                self.world.calls,
-                {},
-                self._next_watch,
-                lambda resource: kind_named(resource).name,
-                self.world.broken,
-            )
-            self.problems += [f"{when}: {text} (line {fact.line})" for text in differences(world, fact)]
 
-    def _flow(self) -> Flow:
-        """The scheduler's state; what its log says while it is down."""
-        if self.world.loop is not None and self.world.loop.down is None:
-            return self.world.loop.flow
-        return Loop(self.world.log, CLUSTER, carry_out=lambda _: None, config=self.world.config).rebuild()
-
-    def _next_watch(self, resource: str) -> str | None:
-        feed = self.world.feeds.get(kind_named(resource).name)
-        return feed.machine.version if feed is not None else None
-
-
-__all__ = ["run_world"]
+__all__ = ["run_driven", "run_world"]
