@@ -133,8 +133,8 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One replay, as it is sent to whoever carries it out. `trace` is the trace's name, '' when there is only one,
-    `out` the place of its result ledger, None: none is kept. With `resume` it goes on where the ledger at `out` ends."""
+    """One replay, as it is sent to whoever carries it out. `trace` is the trace's name, '' when it is the only one,
+    `out` the place of its result ledger, None: none is kept. With `resume` it goes on where that one ends."""
 
     label: str
     variant: str
@@ -181,12 +181,20 @@ def make_jobs(
                     name=label,
                 )
                 jobs.append(Job(label, variant.name, trace_name, trace.db, of_job, None, resume))
-    return [replace(job, out=place_of(out, job.label, alone=len(jobs) == 1)) for job in _each_once(jobs)]
+    once: dict[tuple[str, str, int], Job] = {}
+    for job in jobs:  # a variant with a seed of its own is one job, not one for each of the seeds
+        once.setdefault((job.trace, job.variant, job.plan.seed), job)
+    return _placed(list(once.values()), out)
 
 
-def _each_once(jobs: Sequence[Job]) -> list[Job]:
-    """A variant that fixes its seed is one job, not one for each of --seeds."""
-    return list({job.label: job for job in reversed(jobs)}.values())[::-1]
+def _placed(jobs: Sequence[Job], out: str | None) -> list[Job]:
+    """The jobs with the places of their result ledgers."""
+    places: dict[str, Job] = {}
+    for job in jobs:
+        other = places.setdefault(place_of("", job.label, alone=False) or "", job)
+        if other is not job:
+            raise VariantInvalid(f"{other.label!r} and {job.label!r} would be one file: give other names")
+    return [replace(job, out=place_of(out, job.label, alone=len(jobs) == 1)) for job in jobs]
 
 
 def changes_of(options: dict[str, tuple[str, ...]], variant: Variant) -> tuple[WhatIf, ...]:

@@ -1,0 +1,78 @@
+"""The table: which figures, and how differences from the base are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vcledger.replay.engine import Counts, Divergence, ReplayResult, Side, Usage, Wait
+from vcledger.replay.sidebyside import rows
+
+
+@dataclass(frozen=True)
+class Made:
+    """Results, and the cells of a figure in their table."""
+
+    results: list[ReplayResult]
+    bases: list[int]
+    table: dict[str, tuple[str, tuple[str, ...]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "table", {row.figure: (row.recorded, row.cells) for row in rows(self.results, self.bases)}
+        )
+
+
+def result(**fields: object) -> ReplayResult:
+    return ReplayResult(mode="free", name="", cluster="c", first=0, last=9, seed=1, **fields)  # type: ignore[arg-type]
+
+
+def test_a_variant_tells_its_difference_from_the_base() -> None:
+    base = result(
+        pods=10,
+        placed=6,
+        pending=4,
+        placed_recorded=5,
+        waits={"": Wait(6, 1.25, 9, 120)},
+        waits_recorded={"": Wait(5, 1, 2, 3)},
+        usage={"cpu": Usage(0.5, 1.0)},
+    )
+    more = result(
+        pods=10,
+        placed=9,
+        pending=1,
+        placed_recorded=5,
+        waits={"": Wait(9, 1.25, 4, 60)},
+        waits_recorded={"": Wait(5, 1, 2, 3)},
+        usage={"cpu": Usage(0.75, 1.0)},
+        evictions=2,
+        divergence=Divergence(17, "default/a", "placed", Side(), Side("n1")),
+    )
+    table = Made([base, more], [0, 0]).table
+    assert table["placed"] == ("5", ("6", "9 (+3)"))
+    assert table["pending at the end"] == ("5", ("4", "1 (-3)"))
+    assert table["wait p50"] == ("1.0s", ("1.2s", "1.2s"))
+    assert table["wait p95"] == ("2.0s", ("9.0s", "4.0s (-5.0s)"))
+    assert table["wait max"] == ("3.0s", ("120s", "60.0s (-60.0s)"))
+    assert table["cpu in use, mean"] == ("-", ("50.0%", "75.0% (+25.0%)"))
+    assert table["evictions"] == ("0", ("0", "2 (+2)"))
+    assert table["first divergence"] == ("-", ("none", "position 17"))
+    assert "gangs broken" not in table
+
+
+def test_waits_by_queue_where_there_are_several() -> None:
+    one = result(waits={"": Wait(2, 1, 1, 1), "a": Wait(1, 1, 1, 1)})
+    assert "wait p50, queue a" not in Made([one], [0]).table
+    two = result(waits={"": Wait(3, 1, 1, 1), "b": Wait(1, 2, 2, 2), "a": Wait(1, 1, 1, 1)})
+    table = Made([one, two], [0, 0]).table
+    assert table["wait p50, queue b"] == ("-", ("-", "2.0s"))
+    assert list(table).index("wait p50, queue a") < list(table).index("wait p50, queue b")
+
+
+def test_traces_are_compared_with_their_own_base_and_have_no_common_record() -> None:
+    results = [result(placed=placed, placed_recorded=recorded) for placed, recorded in ((1, 1), (2, 1), (8, 9), (7, 9))]
+    assert Made(results, [0, 0, 2, 2]).table["placed"] == ("-", ("1", "2 (+1)", "8", "7 (-1)"))
+
+
+def test_how_pods_compare_with_the_record() -> None:
+    table = Made([result(counts=Counts(same_node=3, other_node=2, infeasible=1, only_here=4, only_there=5))], [0]).table
+    assert [table[figure][1] for figure in list(table)[3:8]] == [("3",), ("2",), ("1",), ("4",), ("5",)]

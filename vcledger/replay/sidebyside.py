@@ -1,0 +1,150 @@
+"""What came of several replays, side by side.
+
+Owns which figures stand in the table, in which order, and how a difference from the base is written. Must not know how
+a table is printed. Called by `cli.replaying`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from vcledger.replay.engine import ReplayResult, Usage, Wait
+
+QUEUES_SHOWN = 8
+NOTHING = "-"
+
+
+class Row(NamedTuple):
+    """A figure: its name, what the record has of it ('-' for nothing), and a cell for each replay."""
+
+    figure: str
+    recorded: str
+    cells: tuple[str, ...]
+
+
+def rows(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
+    """The table of these replays. `bases` has for each the number of its base run: cells of a run that is no base also
+    tell the difference from it. Figures that are nothing everywhere are left out, but for the first few."""
+    table = [
+        _counted("pods", results, bases, lambda one: one.pods),
+        _counted("placed", results, bases, lambda one: one.placed, lambda one: one.placed_recorded),
+        _counted(
+            "pending at the end", results, bases, lambda one: one.pending, lambda one: one.pods - one.placed_recorded
+        ),
+        _counted("on the same node", results, bases, lambda one: one.counts.same_node),
+        _counted("on another feasible node", results, bases, lambda one: one.counts.other_node),
+        _counted("recorded node infeasible", results, bases, lambda one: one.counts.infeasible),
+        _counted("placed, pending in the record", results, bases, lambda one: one.counts.only_here),
+        _counted("pending, placed in the record", results, bases, lambda one: one.counts.only_there),
+        *_waits(results, bases),
+        *_usages(results, bases),
+        _counted("gangs broken", results, bases, lambda one: one.gangs_broken),
+        _counted("evictions", results, bases, lambda one: one.evictions, lambda one: one.evictions_recorded),
+        _measured("makespan", results, bases, lambda one: one.makespan_seconds, _seconds),
+        Row("first divergence", NOTHING, tuple(_divergence(one) for one in results)),
+    ]
+    return [row for number, row in enumerate(table) if number < 3 or _says_something(row)]
+
+
+def _says_something(row: Row) -> bool:
+    return any(cell not in {"0", NOTHING, "none"} for cell in (row.recorded, *row.cells))
+
+
+def _counted(
+    figure: str,
+    results: Sequence[ReplayResult],
+    bases: Sequence[int],
+    read: Callable[[ReplayResult], float],
+    recorded: Callable[[ReplayResult], float] | None = None,
+) -> Row:
+    return _measured(figure, results, bases, read, lambda value: str(int(value)), recorded)
+
+
+def _measured(
+    figure: str,
+    results: Sequence[ReplayResult],
+    bases: Sequence[int],
+    read: Callable[[ReplayResult], float | None],
+    write: Callable[[float], str],
+    recorded: Callable[[ReplayResult], float | None] | None = None,
+) -> Row:
+    values = [read(one) for one in results]
+    cells = []
+    for number, value in enumerate(values):
+        base = values[bases[number]]
+        cell = NOTHING if value is None else write(value)
+        if value is not None and base is not None and bases[number] != number and write(value) != write(base):
+            cell += f" ({'+' if value > base else '-'}{write(abs(value - base))})"
+        cells.append(cell)
+    of_record = {_text(recorded(one), write) for one in results} if recorded is not None else {NOTHING}
+    return Row(figure, min(of_record) if len(of_record) == 1 else NOTHING, tuple(cells))
+
+
+def _text(value: float | None, write: Callable[[float], str]) -> str:
+    return NOTHING if value is None else write(value)
+
+
+def _waits(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
+    """The wait of all pods, and of each queue's where there are several."""
+    queues = list(dict.fromkeys(queue for one in results for queue in one.waits if queue))
+    shown = ["", *(sorted(queues)[:QUEUES_SHOWN] if len(queues) > 1 else ())]
+    found = []
+    for queue in shown:
+        place = f", queue {queue}" if queue else ""
+        for name in ("p50", "p95", "max"):
+
+            def read(one: ReplayResult, queue: str = queue, name: str = name) -> float | None:
+                return _wait(one.waits.get(queue), name)
+
+            def recorded(one: ReplayResult, queue: str = queue, name: str = name) -> float | None:
+                return _wait(one.waits_recorded.get(queue), name)
+
+            found.append(_measured(f"wait {name}{place}", results, bases, read, _seconds, recorded))
+    return found
+
+
+def _wait(wait: Wait | None, name: str) -> float | None:
+    if wait is None or not wait.count:
+        return None
+    value: float = getattr(wait, name)
+    return value
+
+
+def _usages(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
+    """The mean and the peak of each resource's use."""
+    resources = list(dict.fromkeys(resource for one in results for resource in one.usage))
+    found = []
+    for resource in resources:
+        for name in ("mean", "peak"):
+
+            def read(one: ReplayResult, resource: str = resource, name: str = name) -> float | None:
+                return _share(one.usage.get(resource), name)
+
+            def recorded(one: ReplayResult, resource: str = resource, name: str = name) -> float | None:
+                return _share(one.usage_recorded.get(resource), name)
+
+            found.append(_measured(f"{resource} in use, {name}", results, bases, read, _percent, recorded))
+    return found
+
+
+def _share(usage: Usage | None, name: str) -> float | None:
+    if usage is None:
+        return None
+    value: float = getattr(usage, name)
+    return value
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f}s" if value < 100 else f"{value:.0f}s"
+
+
+def _percent(value: float) -> str:
+    return f"{value * 100:.1f}%"
+
+
+def _divergence(one: ReplayResult) -> str:
+    return "none" if one.divergence is None else f"position {one.divergence.position}"
+
+
+__all__ = ["Row", "rows"]

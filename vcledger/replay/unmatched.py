@@ -1,0 +1,132 @@
+"""Changes that speak of something that the trace has not got, as lines for a person.
+
+Owns where it looks and the lines. Must not know what a change does. Called by `cli.replaying` before the first replay,
+so that a slip of the pen is told before minutes are spent on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from vcledger.ledger import Ledger
+from vcledger.replay.variants import Trace
+from vcledger.replay.whatif import AddNodes, ScaleRequests, SetField, WhatIf
+from volcano.objects.core import Pod
+
+NAMES_SHOWN = 5
+WORDS = {
+    "Node": "node",
+    "Queue": "queue",
+    "VolcanoJob": "job",
+    "PodGroup": "PodGroup",
+    "PriorityClass": "PriorityClass",
+}
+
+Names = tuple[tuple[str, str], ...]
+
+
+def unmatched(ledger: Ledger, trace: Trace, changes: Iterable[WhatIf]) -> list[str]:
+    """A line for each change that finds nothing in the trace, or that refers to something that is not in it."""
+    seen = Seen(ledger, trace)
+    lines: dict[str, None] = {}
+    for change in changes:
+        for line in _lines(change, seen):
+            lines.setdefault(line)
+    return list(lines)
+
+
+class Seen:
+    """The names that the trace has of each kind, read when they are asked for."""
+
+    def __init__(self, ledger: Ledger, trace: Trace) -> None:
+        self._ledger, self._trace = ledger, trace
+        self._names: dict[str, Names] = {}
+
+    def names(self, kind: str) -> Names:
+        """(namespace, name) of every object of the kind, in the order of the log."""
+        if kind not in self._names:
+            events = self._ledger.store.read(
+                to=self._trace.to_position,
+                cluster=self._trace.cluster,
+                kinds=kind,
+                types=("ObjectAdded", "ObjectModified"),
+            )
+            self._names[kind] = tuple(dict.fromkeys((one.stream.namespace, one.stream.name) for one in events))
+        return self._names[kind]
+
+    def requested(self, wanted: Sequence[str]) -> set[str]:
+        """Which of these resources any pod asks for."""
+        found: set[str] = set()
+        pods = self._ledger.recorded(
+            to=self._trace.to_position,
+            cluster=self._trace.cluster,
+            kinds="Pod",
+            types=("ObjectAdded", "ObjectModified"),
+        )
+        for recorded in pods:
+            pod = getattr(recorded.event, "object", None)
+            if isinstance(pod, Pod):
+                for container in (*(pod.spec.containers or ()), *(pod.spec.init_containers or ())):
+                    found.update((container.resources.requests if container.resources else None) or ())
+            if found.issuperset(wanted):
+                break
+        return found
+
+
+def _lines(change: WhatIf, seen: Seen) -> Iterator[str]:
+    if isinstance(change, ScaleRequests):
+        wanted = [name for name, _ in change.factors]
+        missing = [name for name in wanted if name not in seen.requested(wanted)] if wanted else []
+        for name in missing:
+            yield f"--scale-requests {change.text} changes nothing of {name}: no pod of the trace asks for it"
+    elif isinstance(change, AddNodes):
+        there = {name for _, name in seen.names("Node")}
+        twice = [name for name in change.node_names() if name in there]
+        if twice:
+            yield f"--add-nodes {change.text}: the trace has a node {twice[0]} itself; give others with name=PREFIX"
+        missing = [name for name in ("cpu", "memory") if name not in dict(change.resources)]
+        if missing:
+            yield f"--add-nodes {change.text}: the nodes have no {missing[0]}, so no pod that asks for it fits there"
+    else:
+        yield from _named(change, seen)
+        if isinstance(change, SetField):
+            yield from _referred(change, seen)
+
+
+def _named(change: WhatIf, seen: Seen) -> Iterator[str]:
+    option = "--set" if isinstance(change, SetField) else "--remove-node"
+    asked = change.names()
+    for kind, namespace, pattern in asked:
+        patterns = [pattern, f"{pattern}-*"] if kind == "PodGroup" and len(asked) > 1 else [pattern]
+        for in_namespace, name in seen.names(kind):
+            if namespace and not fnmatchcase(in_namespace, namespace):
+                continue
+            if any(fnmatchcase(name, one) for one in patterns):
+                return
+    kind, namespace, pattern = asked[0]
+    whole = f"{namespace}/{pattern}" if namespace else pattern
+    has = ["/".join(part for part in one if part) for one in seen.names(kind)]
+    yield f"{option} {change.text} changes nothing: the trace has no {WORDS[kind]} {whole}{_has(whole, has)}"
+
+
+def _referred(change: SetField, seen: Seen) -> Iterator[str]:
+    kind = {"queue": "Queue", "parent": "Queue", "priorityClassName": "PriorityClass"}.get(change.path[0])
+    if kind is None or not isinstance(change.value, str):
+        return
+    has = [name for _, name in seen.names(kind)]
+    if change.value not in has:
+        yield f"--set {change.text}: the trace has no {WORDS[kind]} {change.value}{_has(change.value, has)}"
+
+
+def _has(wanted: str, names: Sequence[str]) -> str:
+    """The names that come nearest, else the first few."""
+    near = get_close_matches(wanted, names, NAMES_SHOWN, 0.6) or list(names[:NAMES_SHOWN])
+    if not near:
+        return ""
+    more = f" and {len(names) - len(near)} more" if len(names) > len(near) else ""
+    return f"; it has {', '.join(near)}{more}"
+
+
+__all__ = ["unmatched"]
