@@ -583,8 +583,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "share-not-kept",
         _CHARGES,
-        "if lost or not holds(flow, task):",
-        "if lost:",
+        "if not holds(flow, task):",
+        "if False:",
         "A claim that comes late frees the node of a pod that is on its way.",
         FLOW,
     ),

@@ -38,6 +38,21 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
         'elif kind >= "PersistentVolumeClaim":',
     ): "of another kind nothing is kept under a claim's key, and what is held for a claim's pods comes out the same",
     (
+        "vcledger/scheduler/decide.py",
+        'elif intent.kind == "resync":',
+        'elif intent.kind >= "resync":',
+    ): "no other kind of intent comes behind it in the alphabet",
+    (
+        "vcledger/scheduler/fold.py",
+        "if number is not None and number > flow.versions.get(recorded.kind, -1):",
+        "if number is not None and number >= flow.versions.get(recorded.kind, -1):",
+    ): "the number that is there already is put there",
+    (
+        "projections/cache/pods.py",
+        "if node is None or copy is None or copy.uid != fresh.uid or copy.status != task.status or copy.job != fresh.job:",
+        "if node is None or copy is None or copy.uid <= fresh.uid or copy.status != task.status or copy.job != fresh.job:",
+    ): "the task is taken off its node and put on again then, to the same end, which is a law of its own",
+    (
         "eventstore/append.py",
         "heads, _, _, revisions, _, _, _, _, _, _, sizes, shorts, payloads = zip(*accepted, strict=True)",
         "heads, _, _, revisions, _, _, _, _, _, _, sizes, shorts, payloads = zip(*accepted, strict=False)",

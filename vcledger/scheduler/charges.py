@@ -88,11 +88,9 @@ def holds(flow: Flow, task: FlowTask) -> bool:
     return copy is not None and copy.uid == task.uid
 
 
-def keep(flow: Flow, task: FlowTask, *, ended: bool = False) -> None:
+def keep(flow: Flow, task: FlowTask, *, ended: bool) -> None:
     """After an observation of a pod that is not bound: what it holds is held as before."""
-    found = job_task(flow.cache, task)
-    lost = found is not None and not ended and found.node_name != task.node
-    if lost or not holds(flow, task):
+    if not holds(flow, task):
         hold(flow, task, ended=ended)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from eventstore import open_store, training
+from eventstore import accept, open_store, training
 from eventstore.chain import numbers
 from eventstore.codec import Known, lengthen, shorten
 from eventstore.testing.build import SECOND, START, observation, payload_like
-from eventstore.types import LedgerCorrupt, Snapshot
+from eventstore.types import InvalidEvent, LedgerCorrupt, Snapshot
 from tests.unit.eventstore.test_runs import both, observed
 
 
@@ -124,3 +124,17 @@ def test_objects_of_another_kind_get_a_dictionary_before_the_ledger_has_grown_by
             store.append([observation(f"p-{i}", payload=payloads[i]) for i in range(start, start + 100)])
             counts.append(store.stats().dictionaries)
         assert [counts.index(number) * 100 + 100 for number in (1, 2)] == [1_000, 1_400]
+
+
+def test_a_payload_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accept, "PAYLOAD_BYTES_MAX", 10)
+    assert accept.checked(b"x" * 10) == b"x" * 10
+    for size in (11, 12):
+        with pytest.raises(InvalidEvent, match=f"a payload has {size} bytes, over 10"):
+            accept.checked(b"x" * size)
+
+
+@pytest.mark.parametrize("known", [0, 1, 2])
+def test_late_is_counted_however_it_is_known(tmp_path: Path, known: int) -> None:
+    with open_store(str(tmp_path / "ledger.db"), create=True) as store:
+        assert store.append([observation(known=known, late=True), observation("q", known=known)]).late == 1

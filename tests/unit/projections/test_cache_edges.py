@@ -137,6 +137,16 @@ def test_the_attach_limit_is_the_csi_nodes_alone(model: Any) -> None:
     assert cache.nodes["n1"].allocatable.get("attachable-volumes-csi-d") == 3
 
 
+@pytest.mark.parametrize(("model", "counted"), [(EXACT, False), (VOLCANO_1_11, True)])
+def test_a_volume_that_nobody_provisions_is_attached_by_no_driver_under_exact(model: Any, counted: bool) -> None:
+    local = _made("StorageClass", "s", provisioner="kubernetes.io/no-provisioner")
+    claim = _made("PersistentVolumeClaim", "c", spec={"storageClassName": "s"})
+    cache = _seen(Cache(model), Delivery("StorageClass", local), Delivery("PersistentVolumeClaim", claim))
+    _seen(cache, Delivery("Pod", _pod(claim="c")))
+    asked = cache.jobs["ns/g"].total_request.amounts()
+    assert any(name.startswith("attachable-volumes") for name in asked) is counted
+
+
 def test_a_volume_that_two_claims_name_is_still_the_others_when_one_goes() -> None:
     kind = "PersistentVolumeClaim"
     one, other = (_made(kind, name, spec={"volumeName": "v"}) for name in ("c", "e"))

@@ -27,6 +27,7 @@ from tests.unit.scheduler.build import (
 )
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.checks import Outcome, check_bindings
+from vcledger.scheduler.fold import evolve
 from vcledger.scheduler.inputs import AssumeTask, BindTask, FlushTasks, Listed, SetBindErrorHandler
 from vcledger.scheduler.place import plan_for
 from vcledger.scheduler.requests import CallHandler
@@ -88,6 +89,23 @@ def test_the_time_of_a_transition_stays_when_the_status_does() -> None:
 
     assert since(held, "False") == "2026-01-01T00:00:00Z"
     assert since({**held, "status": "True"}, "False") == "2026-09-21T14:13:20Z"
+
+
+def test_a_pod_on_its_way_is_one_to_keep_away_from(world: World) -> None:
+    """The watch does not show it on a node yet."""
+    labels = {"app": "a"}
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pods = [pod("p1"), pod("p2", 101)]
+    for one in pods:
+        one["metadata"]["labels"], one["spec"]["affinity"] = labels, apart
+    for name in ("n1", "n2"):
+        world.see(node(name, labels={"kubernetes.io/hostname": name}))
+    world.see(*pods)
+    world.bind("p1")
+    here, there = plan_for(world.flow, "d/p2", "n1"), plan_for(world.flow, "d/p2", "n2")
+    assert here is not None and there is not None
+    assert (bool(here.refused), bool(there.refused)) == (True, False)
 
 
 # --- bindings whose answer was lost -------------------------------------------------------------------------------
@@ -154,7 +172,13 @@ def one_volume(world: World, **more: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "verdict"), [({"ref": "c1"}, "happened"), ({"ref": "other"}, "not-happened"), ({}, "not-happened")]
+    ("shown", "verdict"),
+    [
+        ({"ref": "c1"}, "happened"),
+        ({"ref": "other"}, "not-happened"),
+        ({"ref": "an-other"}, "not-happened"),
+        ({}, "not-happened"),
+    ],
 )
 def test_a_volumes_update_in_doubt_is_what_the_volume_shows(world: World, shown: dict[str, str], verdict: str) -> None:
     one_volume(world)
@@ -163,6 +187,17 @@ def test_a_volumes_update_in_doubt_is_what_the_volume_shows(world: World, shown:
     world.tick(0.01)
     world.answer(Get, said(volume("pv1", 70, **shown)))
     assert [one.verdict for one in world.events(InDoubtResolved)] == [verdict]
+
+
+def test_what_is_sent_back_is_the_volume_that_the_store_holds(world: World) -> None:
+    """Also where a log has an older line of it that is not marked as late."""
+    one_volume(world)
+    world.see(volume("pv1", 60))
+    older = world.recorded(ObjectModified)[-1]
+    assert older.late
+    held = world.flow.volumes.raw["pv1"]
+    evolve(world.flow, older._replace(late=False), b"older")
+    assert world.flow.volumes.raw["pv1"] == held
 
 
 def test_what_is_confirmed_is_assumed_no_more(world: World) -> None:
