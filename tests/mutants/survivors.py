@@ -49,8 +49,10 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ): "the number that is there already is put there",
     (
         "projections/cache/pods.py",
-        "if node is None or copy is None or copy.uid != fresh.uid or copy.status != task.status or copy.job != fresh.job:",
-        "if node is None or copy is None or copy.uid <= fresh.uid or copy.status != task.status or copy.job != fresh.job:",
+        "if node is None or copy is None or copy.uid != fresh.uid or copy.status != task.status "
+        "or copy.job != fresh.job:",
+        "if node is None or copy is None or copy.uid <= fresh.uid or copy.status != task.status "
+        "or copy.job != fresh.job:",
     ): "the task is taken off its node and put on again then, to the same end, which is a law of its own",
     (
         "eventstore/append.py",
