@@ -26,6 +26,7 @@ COMMANDS = (
     "get",
     "state",
     "why",
+    "replay",
     "log",
     "diff",
     "compare",

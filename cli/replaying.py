@@ -40,7 +40,7 @@ def carry_out(jobs: Sequence[Job], *, workers: int = 1, dask: str | None = None)
 
     with ExitStack() as stack:
         stop = stack.enter_context(told_to_stop())
-        placed, folder = with_places(jobs)
+        placed, folder = with_places(jobs) if dask is None else (list(jobs), None)
         try:
             with shown([job.label for job in placed]) as watcher:
                 found = run_jobs(placed, workers=workers, dask=dask, watcher=watcher, stop=stop)

@@ -47,10 +47,8 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
         ({"scale": ["0.5"]}, []),
         ({"scale": ["cpu=0.5"]}, []),
         (
-            {"scale": ["cpu=0.5,nvidia.com/gpu=2"]},
-            [
-                "--scale-requests cpu=0.5,nvidia.com/gpu=2 changes nothing of nvidia.com/gpu: no pod of the trace asks for it"
-            ],
+            {"scale": ["nvidia.com/gpu=2"]},
+            ["--scale-requests nvidia.com/gpu=2 changes nothing of nvidia.com/gpu: no pod of the trace asks for it"],
         ),
         ({"add": ["2:cpu=1,memory=1Gi"]}, []),
         (

@@ -1,0 +1,167 @@
+"""`vcledger replay`: the recorded inputs run again offline, as they were or with changes, and what differs.
+
+Owns the options. Must not hold logic. Called by `cli.main`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli import complete, render
+from cli.common import (
+    CHECK_FAILED,
+    ClusterOption,
+    DataOutput,
+    DataOutputOption,
+    Model,
+    ModelOption,
+    fail,
+)
+from cli.replay_options import (
+    AddNodesOption,
+    DaskOption,
+    DbsOption,
+    OutOption,
+    RemoveNodeOption,
+    ResumeOption,
+    ScaleOption,
+    SeedsOption,
+    SetOption,
+    VariantOption,
+    WorkersOption,
+    base_options,
+    read_text,
+    tell_unmatched,
+    traces_of,
+)
+from cli.replaying import as_data, carry_out, failed, show_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vcledger.replay.variants import Job, Ran
+
+
+class Mode(StrEnum):
+    """Whose decisions take effect."""
+
+    shadow = "shadow"
+    free = "free"
+
+
+class Expect(StrEnum):
+    """What a run is checked for."""
+
+    same = "same"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("replay")(replay)
+
+
+def replay(
+    db: DbsOption = None,
+    cluster: ClusterOption = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="WHEN", help="Begin with the state there. Default: with nothing")
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="WHEN", help="Up to there. Default: the end", autocompletion=complete.moment),
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            "--mode",
+            help="shadow: at each recorded decision, what would the session do; free: its decisions take effect. "
+            "Default: shadow, free where something is changed",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Volcano's configuration file. Default: Volcano's own default"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Decides between equals. Default: 0", show_default=False)
+    ] = None,
+    add_nodes: AddNodesOption = None,
+    remove_node: RemoveNodeOption = None,
+    set_: SetOption = None,
+    scale_requests: ScaleOption = None,
+    variant: VariantOption = None,
+    seeds: SeedsOption = None,
+    workers: WorkersOption = 1,
+    dask: DaskOption = None,
+    out: OutOption = None,
+    resume: ResumeOption = False,
+    expect: Annotated[
+        Expect | None, typer.Option("--expect", help="same: exit 1 where the replay differs from the record")
+    ] = None,
+    model: ModelOption = None,
+    output: DataOutputOption = DataOutput.table,
+) -> None:
+    """Runs what was recorded again, offline, with Volcano's actions and plugins, and shows what differs.
+
+    With changes (nodes, queues, jobs, requests, another configuration) it is a what-if; variants stand side by side.
+    """
+    from vcledger.replay.engine import ReplayPlan
+    from vcledger.replay.variants import make_jobs, read_seeds, read_variant
+
+    variants = [read_variant(text, read_text) for text in variant or ()]
+    options = base_options(add_nodes, remove_node, set_, scale_requests)
+    changed = bool(options) or any(one.options for one in variants)
+    if mode is Mode.shadow and changed:
+        fail("--mode shadow follows the record: what is changed needs --mode free")
+    refuse_together(seed, seeds, workers, dask, out, resume=resume)
+    plan = ReplayPlan(
+        mode="free" if mode is Mode.free or (mode is None and changed) else "shadow",
+        conf="" if config is None else read_text(str(config)),
+        seed=seed or 0,
+        model=None if model is None else Model(model).value,
+    )
+    jobs = make_jobs(
+        plan,
+        options,
+        variants,
+        traces_of(db, cluster, from_, to),
+        seeds=read_seeds(seeds) if seeds is not None else (),
+        out=out,
+        resume=resume,
+    )
+    tell_unmatched(jobs)
+    found = carry_out(jobs, workers=workers, dask=dask)
+    show(jobs, found, output)
+    code = failed(found) or (CHECK_FAILED if expect is Expect.same and any(map(differs, found)) else 0)
+    if code:
+        raise typer.Exit(code)
+
+
+def refuse_together(
+    seed: int | None, seeds: str | None, workers: int, dask: str | None, out: str | None, *, resume: bool
+) -> None:
+    """Misuse where two options contradict each other."""
+    if seed is not None and seeds is not None:
+        fail("--seed and --seeds: give one of them")
+    if workers > 1 and dask is not None:
+        fail("--workers are processes here, --dask is a cluster: give one of them")
+    if resume and out is None:
+        fail("--resume goes on with results: name them with --out")
+
+
+def differs(ran: Ran) -> bool:
+    """Whether a replay went another way than the record."""
+    return ran.result is not None and ran.result.divergence is not None
+
+
+def show(jobs: Sequence[Job], found: Sequence[Ran], output: DataOutput) -> None:
+    """Prints one replay in full, or several side by side."""
+    if output is not DataOutput.table:
+        render.data(as_data(jobs, found), output)
+        return
+    show_table(jobs, found)
