@@ -11,8 +11,9 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from vcledger.ledger import Ledger
+from vcledger.replay.inputs import Change
 from vcledger.replay.variants import Trace
-from vcledger.replay.whatif import AddNodes, ScaleRequests, SetField, WhatIf
+from vcledger.replay.whatif import AddNodes, RemoveNodes, ScaleRequests, SetField
 from volcano.objects.core import Pod
 
 NAMES_SHOWN = 5
@@ -27,7 +28,7 @@ WORDS = {
 Names = tuple[tuple[str, str], ...]
 
 
-def unmatched(ledger: Ledger, trace: Trace, changes: Iterable[WhatIf]) -> list[str]:
+def unmatched(ledger: Ledger, trace: Trace, changes: Iterable[Change]) -> list[str]:
     """A line for each change that finds nothing in the trace, or that refers to something that is not in it."""
     seen = Seen(ledger, trace)
     lines: dict[str, None] = {}
@@ -75,7 +76,7 @@ class Seen:
         return found
 
 
-def _lines(change: WhatIf, seen: Seen) -> Iterator[str]:
+def _lines(change: Change, seen: Seen) -> Iterator[str]:
     if isinstance(change, ScaleRequests):
         wanted = [name for name, _ in change.factors]
         missing = [name for name in wanted if name not in seen.requested(wanted)] if wanted else []
@@ -89,13 +90,14 @@ def _lines(change: WhatIf, seen: Seen) -> Iterator[str]:
         missing = [name for name in ("cpu", "memory") if name not in dict(change.resources)]
         if missing:
             yield f"--add-nodes {change.text}: the nodes have no {missing[0]}, so no pod that asks for it fits there"
-    else:
+    elif isinstance(change, SetField):
         yield from _named(change, seen)
-        if isinstance(change, SetField):
-            yield from _referred(change, seen)
+        yield from _referred(change, seen)
+    elif isinstance(change, RemoveNodes):
+        yield from _named(change, seen)
 
 
-def _named(change: WhatIf, seen: Seen) -> Iterator[str]:
+def _named(change: SetField | RemoveNodes, seen: Seen) -> Iterator[str]:
     option = "--set" if isinstance(change, SetField) else "--remove-node"
     asked = change.names()
     for kind, namespace, pattern in asked:
