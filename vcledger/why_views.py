@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from projections.cache.jobs import priority_of
 from projections.cache.state import (
     HAS_ANTI_AFFINITY,
     HAS_HOST_PORTS,
@@ -35,6 +36,7 @@ from projections.diagnosis.views import (
     QueueView,
     TaskView,
 )
+from vcledger.why_planned import occupants
 from volcano.events.base import Recorded
 from volcano.objects.core import Pod
 from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource, new_resource
@@ -161,6 +163,7 @@ def group_view(ledger: Ledger, cache: Cache, job: JobInfo, reported: frozenset[s
         tasks=tasks,
         position=job.position,
         owner=_owner(job, tasks),
+        priority=priority_of(cache, job),
     )
 
 
@@ -175,10 +178,11 @@ def _owner(job: JobInfo, tasks: Sequence[TaskView]) -> str:
 
 
 class Views:
-    """What questions about one state of one ledger share: its nodes, queues and groups, looked at once."""
+    """What questions about one state of one ledger share: its nodes, queues and groups, looked at once. `free`: uids of
+    pods that hold nothing although a volume was asked for them (see `assumed`)."""
 
-    def __init__(self, ledger: Ledger, cache: Cache) -> None:
-        self.ledger, self.cache = ledger, cache
+    def __init__(self, ledger: Ledger, cache: Cache, free: frozenset[str] = frozenset()) -> None:
+        self.ledger, self.cache, self.free = ledger, cache, free
         self._groups: dict[str, GroupView] = {}
         self.late_groups: dict[tuple[int, int | None], tuple[list[Recorded], Recorded | None]] = {}
 
@@ -203,15 +207,21 @@ class Views:
             self._groups[job.uid] = group_view(self.ledger, self.cache, job, self.reported)
         return self._groups[job.uid]
 
-    def cluster(self, pods: Iterable[Pod]) -> ClusterView:
-        """The cluster as far as these pods' predicates need it."""
+    def cluster(self, pods: Iterable[Pod], only: str = "") -> ClusterView:
+        """The cluster as far as these pods' predicates need it. `only`: of the nodes just this one is asked about; the
+        others are left out where no pod that is there matters."""
         asking = list(pods)
-        held = assumed(self.cache, frozenset(pod.metadata.uid for pod in asking))
+        held = assumed(self.cache, self.free | frozenset(pod.metadata.uid for pod in asking))
         placed = placed_pods(self.ledger, self.cache, asking)
-        if not held and not placed:
+        nodes = self._only(only) if only and not placed else self.nodes
+        if not held and not placed and nodes is self.nodes:
             return self.plain
-        nodes = [holding(node, held.get(node.name, [])) for node in self.nodes] if held else self.nodes
+        nodes = [holding(node, held.get(node.name, [])) for node in nodes] if held else nodes
         return self._cluster(nodes, placed)
+
+    def _only(self, name: str) -> list[NodeView]:
+        info = self.cache.nodes.get(name)
+        return [node_view(info)] if info is not None else []
 
     def _cluster(self, nodes: list[NodeView], placed: list[PlacedPod]) -> ClusterView:
         cache = self.cache
@@ -227,6 +237,7 @@ class Views:
             positions=cache.positions,
             ignores_conditions=not cache.policy.freezes_not_ready,
             ignores_access_modes=cache.policy.name != "exact",
+            occupants=lambda name: occupants(cache, name),
         )
 
     @cached_property

@@ -1,0 +1,284 @@
+"""The proof finds what a scheduler did and wrote, judges it in the right state, and notices what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventstore.types import NewEvent
+from tests.unit.vcledger import build
+from vcledger.ledger import DEFAULT_CONFIG, Ledger
+from vcledger.proof import Proof, main, proof, word_table
+from vcledger.proof_binds import AT_ONCE, IN_ITS_CYCLE, REFUSED, UNSEEN
+from vcledger.proof_log import cycles
+from vcledger.proof_words import ANSWER, COUNTS, NODE, OTHER, REASON, WORD_FOR_WORD, kind_of
+
+HOST = "kubernetes.io/hostname"
+
+
+@contextmanager
+def ledger_of(path: Path, *events: NewEvent) -> Iterator[Ledger]:
+    with Ledger.open(str(path / "ledger.db"), create=True) as ledger:
+        ledger.store.append(list(events))
+        yield ledger
+
+
+def queue() -> dict[str, Any]:
+    return {
+        "kind": "Queue",
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "metadata": {"name": "default", "uid": "q-u", "resourceVersion": "1"},
+        "spec": {"weight": 1},
+        "status": {"state": "Open"},
+    }
+
+
+def node(name: str, version: int = 1, cpu: str = "8", **spec: Any) -> dict[str, Any]:
+    thing = build.node(name, version, cpu=cpu)
+    thing["metadata"]["labels"] = {HOST: name}
+    thing["spec"] = spec
+    return thing
+
+
+def pod(name: str, version: int, said: str = "", reason: str = "Unschedulable", **more: Any) -> dict[str, Any]:
+    spec = more.pop("spec", {})
+    thing = build.pod(name, version, **more)
+    thing["metadata"]["labels"] = {"app": name}
+    thing["spec"].update(spec)
+    if said:
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": said}
+        thing["status"]["conditions"] = [condition]
+    return thing
+
+
+def added(*things: dict[str, Any]) -> list[NewEvent]:
+    """The objects, seen at second 0."""
+    return [build.seen("ADDED", thing, 0) for thing in things]
+
+
+def changed(second: float, thing: dict[str, Any]) -> NewEvent:
+    return build.seen("MODIFIED", thing, second)
+
+
+def follows(name: str) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": HOST}
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def hows(found: Proof) -> list[str]:
+    return [one.how for one in found.binds]
+
+
+def words(found: Proof) -> list[str]:
+    return [one.how for one in found.sentences]
+
+
+BASE = [node("n1"), queue(), build.pod_group("g", 2, min_member=1)]
+TWO = [*BASE, node("n2")]
+"""With two nodes of 8 cpu a pod may ask 12 and be within its queue's share, and yet fit on no node."""
+
+
+def test_a_bind_that_fits_is_let_through_and_one_that_does_not_is_refused(tmp_path: Path) -> None:
+    events = [
+        *added(*BASE, pod("a", 3, cpu="6"), pod("b", 4, cpu="6")),
+        changed(1, pod("a", 5, cpu="6", node_name="n1")),
+        changed(1.1, pod("b", 6, cpu="6", node_name="n1")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        found = proof(ledger)
+    assert hows(found) == [AT_ONCE, REFUSED]
+    [refused] = found.refused
+    assert refused.placement.key == "default/b"
+    assert refused.reasons == ("Insufficient cpu: asks 6, idle 2 (of 8)",)
+
+
+def test_room_that_is_only_being_released_is_none_for_a_bind(tmp_path: Path) -> None:
+    ending = pod("a", 5, cpu="6", node_name="n1", phase="Running")
+    ending["metadata"]["deletionTimestamp"] = "2026-03-01T03:00:30Z"
+    events = [
+        *added(*BASE, pod("a", 3, cpu="6", node_name="n1", phase="Running"), pod("b", 4, cpu="6")),
+        changed(1, ending),
+        changed(2, pod("b", 6, cpu="6", node_name="n1")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        found = proof(ledger)
+    assert hows(found) == [UNSEEN, REFUSED]
+    assert found.refused[0].reasons == ("Insufficient cpu now, though not once pods are gone",)
+
+
+def test_binds_of_one_cycle_are_observed_in_any_order(tmp_path: Path) -> None:
+    """The pod that follows another is observed first; its own charge does not stand in its way later."""
+    first, second = pod("lead", 3, cpu="4"), pod("after", 4, cpu="4", spec=follows("lead"))
+    events = [
+        *added(*BASE, first, second),
+        changed(1, pod("after", 5, cpu="4", node_name="n1", spec=follows("lead"))),
+        changed(1.2, pod("lead", 6, cpu="4", node_name="n1")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert hows(proof(ledger)) == [IN_ITS_CYCLE, AT_ONCE]
+
+
+def test_what_comes_in_another_cycle_does_not_excuse_a_bind(tmp_path: Path) -> None:
+    events = [
+        *added(*BASE, pod("lead", 3), pod("after", 4, spec=follows("lead"))),
+        changed(1, pod("after", 5, node_name="n1", spec=follows("lead"))),
+        changed(3, pod("lead", 6, node_name="n1")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert hows(proof(ledger)) == [REFUSED, AT_ONCE]
+
+
+@pytest.mark.parametrize(("cordoned_at", "how"), [(1.9, IN_ITS_CYCLE), (0.5, REFUSED)])
+def test_a_change_just_before_a_bind_may_not_have_been_known(tmp_path: Path, cordoned_at: float, how: str) -> None:
+    events = [
+        *added(*BASE, pod("a", 3)),
+        changed(cordoned_at, node("n1", 4, unschedulable=True)),
+        changed(2, pod("a", 5, node_name="n1")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert hows(proof(ledger)) == [how]
+
+
+def test_cycles_are_parted_where_nothing_is_written_for_half_a_period(tmp_path: Path) -> None:
+    events = added(*BASE, *(pod(f"p{at}", at + 3) for at in range(4)))
+    times = (1.0, 1.4, 1.8, 2.4)
+    events += [changed(when, pod(f"p{at}", at + 9, node_name="n1")) for at, when in enumerate(times)]
+    with ledger_of(tmp_path, *events) as ledger:
+        parts = cycles(ledger, "c", DEFAULT_CONFIG)
+        assert [[one.name for one in part.placements] for part in parts] == [["p0", "p1", "p2"], ["p3"]]
+        assert [(part.start, part.end) for part in parts] == [(7, 10), (10, 11)]
+        assert len(cycles(ledger, "c", DEFAULT_CONFIG, 100_000)) == 4
+
+
+def test_another_schedulers_pods_do_not_count(tmp_path: Path) -> None:
+    other = {"schedulerName": "default-scheduler"}
+    with ledger_of(
+        tmp_path, *added(*BASE, pod("a", 3, spec=other)), changed(1, pod("a", 4, node_name="n1", spec=other))
+    ) as ledger:
+        assert hows(proof(ledger)) == []
+
+
+NO_ROOM = "0/2 nodes are unavailable: 2 Insufficient cpu."
+
+
+@pytest.mark.parametrize(
+    ("said", "how"),
+    [
+        (NO_ROOM, WORD_FOR_WORD),
+        ("0/3 nodes are unavailable: 3 Insufficient cpu.", COUNTS),
+        ("0/2 nodes are unavailable: 1 Insufficient cpu, 1 Insufficient memory.", REASON),
+        ("0/2 nodes are unavailable: 2 node(s) were unschedulable.", OTHER),
+        ("all is well", OTHER),
+    ],
+)
+def test_sentences_are_compared(tmp_path: Path, said: str, how: str) -> None:
+    """The pod lacks cpu and memory: Volcano names the first, and ours does."""
+    large = {"containers": [{"name": "m", "resources": {"requests": {"cpu": "12", "memory": "20Gi"}}}]}
+    events = [*added(*TWO, pod("w", 3, spec=large)), changed(1, pod("w", 4, said, spec=large))]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert words(proof(ledger)) == [how]
+
+
+def test_a_sentence_counts_once_and_again_when_it_changes(tmp_path: Path) -> None:
+    events = [
+        *added(*TWO, pod("w", 3, cpu="12")),
+        changed(1, pod("w", 4, NO_ROOM, cpu="12")),
+        changed(2, pod("w", 5, NO_ROOM, cpu="12")),
+        build.seen("ADDED", node("n3", 6), 3),
+        changed(3.2, pod("w", 7, "0/3 nodes are unavailable: 3 Insufficient cpu.", cpu="12")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        found = proof(ledger)
+    assert words(found) == [WORD_FOR_WORD, WORD_FOR_WORD]
+    assert (found.made, found.equal) == (2, 2)
+
+
+def test_what_the_scheduler_wrote_is_not_looked_at(tmp_path: Path) -> None:
+    """The state before the write may hold the very words, from a cycle before: they do not come out again."""
+    lie = "0/2 nodes are unavailable: 2 node(s) were unschedulable."
+    events = [
+        *added(*TWO, pod("w", 3, cpu="12")),
+        changed(1, pod("w", 4, lie, cpu="12")),
+        changed(3, pod("w", 5, NO_ROOM, cpu="12")),
+        changed(5, pod("w", 6, lie, cpu="12")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert words(proof(ledger)) == [OTHER, WORD_FOR_WORD, OTHER]
+
+
+def gang(named: str) -> list[NewEvent]:
+    """Two pods of a gang of three that would fit, and what is said of the first."""
+    said = f"Pod default/a can possibly be assigned to {named}, once minAvailable is satisfied"
+    things = [node("n1"), node("n2"), node("n3", 1, "1"), queue(), build.pod_group("g", 2, min_member=3)]
+    pods = [pod("a", 3, cpu="6"), pod("b", 4, cpu="6"), pod("c", 5, cpu="9")]
+    return [*added(*things, *pods), changed(1, pod("a", 6, said, "Schedulable", cpu="6"))]
+
+
+@pytest.mark.parametrize(("named", "how"), [("n1", WORD_FOR_WORD), ("n2", NODE), ("n3", OTHER), ("n9", OTHER)])
+def test_a_node_that_is_named_must_be_one_that_fits(tmp_path: Path, named: str, how: str) -> None:
+    with ledger_of(tmp_path, *gang(named)) as ledger:
+        assert words(proof(ledger)) == [how]
+
+
+def test_an_answer_that_the_record_lacks_is_counted_apart(tmp_path: Path) -> None:
+    said = "failed to bind to node n1: Internal error occurred: injected"
+    events = [*added(*BASE, pod("a", 3)), changed(1, pod("a", 4, said, "SchedulerError"))]
+    with ledger_of(tmp_path, *events) as ledger:
+        found = proof(ledger)
+    assert words(found) == [ANSWER]
+    assert (found.made, found.equal) == (0, 0)
+    assert word_table({"x": found})[-2].endswith("|  |")
+
+
+def test_a_groups_sentence_says_how_many_it_lacks(tmp_path: Path) -> None:
+    said = (
+        "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; Pending: 2 Unschedulable. "
+        f"Origin reason is w: {NO_ROOM}"
+    )
+    group = build.pod_group("g", 5, min_member=2)
+    condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": said}
+    group["status"]["conditions"] = [condition]
+    pods = [pod("w", 3, cpu="12"), pod("x", 4, cpu="12")]
+    nodes = [node(f"n{at}") for at in (1, 2)]
+    events = [*added(*nodes, queue(), build.pod_group("g", 2, min_member=2), *pods), changed(1, group)]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert words(proof(ledger)) == [WORD_FOR_WORD]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (NO_ROOM, "no node"),
+        ("pod group is ready, 1 Running", "pod of a group that waits"),
+        (f"1/1 tasks in gang unschedulable: {NO_ROOM}", "group that waits"),
+        ("Task a with role spec w has already predicated failed, skip", "role has failed"),
+        ("Pod a/b can possibly be assigned to n, once minAvailable is satisfied", "may be assigned"),
+        ("execute preBind for pod a/b failed: x", "failed bind"),
+        ("something else", "other"),
+    ],
+)
+def test_kinds_of_sentences(message: str, kind: str) -> None:
+    assert kind_of(message) == kind
+
+
+def test_the_tables_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ledger_of(tmp_path, *gang("n2")):
+        pass
+    path = str(tmp_path / "ledger.db")
+    assert main([f"mine={path}"]) == 0
+    told = capsys.readouterr().out
+    assert "| mine | 1 | 0 | 1 | 0 | 0 | 0 | 0 | 100.0 |" in told
+    assert main([]) == 2
+    assert main([str(tmp_path / "none.db")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_a_refused_bind_is_named_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ledger_of(tmp_path, *added(*BASE, pod("a", 3, cpu="9")), changed(1, pod("a", 4, cpu="9", node_name="n1"))):
+        pass
+    assert main([str(tmp_path / "ledger.db")]) == 1
+    assert "default/a on n1: Insufficient cpu: asks 9, idle 8 (of 8)" in capsys.readouterr().out

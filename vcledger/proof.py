@@ -1,0 +1,170 @@
+"""The proof against a real scheduler: how much of what it did and wrote in a record our evaluation arrives at too.
+
+Owns the questions, their counts and the tables of docs/proof.md. Must not know predicates nor sentences. Called by the
+tests over the recordings, and by anybody on a ledger of their own:
+
+    python -m vcledger.proof NAME=LEDGER ...
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from eventstore.types import EventStoreError
+from projections.cache.state import CacheConfig
+from vcledger.errors import VcledgerError
+from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
+from vcledger.proof_binds import HOWS as BIND_HOWS
+from vcledger.proof_binds import REFUSED, Judged, judge_binds
+from vcledger.proof_log import PERIOD_MICROS, cycles
+from vcledger.proof_trial import TrialSpeaker
+from vcledger.proof_words import ANSWER, KINDS, NODE, WORD_FOR_WORD, Compared, Speaks, compare_words
+from vcledger.proof_words import HOWS as WORD_HOWS
+
+TOTAL = "all"
+
+Row: TypeAlias = list[str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What came of one record: each bind judged, each sentence compared."""
+
+    binds: Sequence[Judged] = ()
+    sentences: Sequence[Compared] = ()
+    bind_counts: Mapping[str, int] = field(default_factory=dict)
+    word_counts: Mapping[str, int] = field(default_factory=dict)
+    kind_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def refused(self) -> list[Judged]:
+        """The binds of the real scheduler that our predicates refuse; there should be none."""
+        return [one for one in self.binds if one.how == REFUSED]
+
+    @property
+    def differing(self) -> list[Compared]:
+        """The sentences that did not come out, not even but for the node."""
+        return [one for one in self.sentences if one.how not in {WORD_FOR_WORD, NODE, ANSWER}]
+
+    @property
+    def made(self) -> int:
+        """How many sentences could have come out: all but those that repeat an answer which the record lacks."""
+        return len(self.sentences) - self.word_counts.get(ANSWER, 0)
+
+    @property
+    def equal(self) -> int:
+        """How many did: word for word, or but for the node, of several that fit."""
+        return self.word_counts.get(WORD_FOR_WORD, 0) + self.word_counts.get(NODE, 0)
+
+
+def proof(
+    ledger: Ledger,
+    *,
+    cluster: str | None = None,
+    model: str = DEFAULT_MODEL,
+    config: CacheConfig = DEFAULT_CONFIG,
+    period_micros: int = PERIOD_MICROS,
+    speaks: Speaks = TrialSpeaker,
+) -> Proof:
+    """Judges all binds and sentences of a cluster's scheduler. `period_micros` is its --schedule-period. Raises what
+    `Ledger.cluster` does."""
+    name = ledger.cluster(cluster)
+    parts = cycles(ledger, name, config, period_micros)
+    binds = judge_binds(ledger, name, parts, model, config, period_micros)
+    sentences = compare_words(ledger, name, parts, model, config, speaks)
+    return Proof(
+        binds=binds,
+        sentences=sentences,
+        bind_counts=Counter(one.how for one in binds),
+        word_counts=Counter(one.how for one in sentences),
+        kind_counts=Counter((one.kind, one.how) for one in sentences),
+    )
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+def bind_table(proofs: Mapping[str, Proof]) -> list[str]:
+    """The binds of each record by how they came out, as lines of Markdown."""
+    rows: list[Row] = [
+        [name, len(one.binds), *(one.bind_counts.get(how, 0) for how in BIND_HOWS)] for name, one in proofs.items()
+    ]
+    return _markdown(["record", "binds", *BIND_HOWS], [*rows, _sums(rows)])
+
+
+def word_table(proofs: Mapping[str, Proof]) -> list[str]:
+    """The sentences of each record by how they compare; `of 100` are those that came out of those that could."""
+    rows: list[Row] = [
+        [name, len(one.sentences), *(one.word_counts.get(how, 0) for how in WORD_HOWS)] for name, one in proofs.items()
+    ]
+    shares = [_share(one.equal, one.made) for one in proofs.values()]
+    shares.append(_share(sum(one.equal for one in proofs.values()), sum(one.made for one in proofs.values())))
+    filled: list[Row] = [[*row, share] for row, share in zip([*rows, _sums(rows)], shares, strict=True)]
+    return _markdown(["record", "sentences", *WORD_HOWS, "of 100"], filled)
+
+
+def kind_table(proofs: Mapping[str, Proof]) -> list[str]:
+    """The sentences of all records by kind."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for one in proofs.values():
+        counts.update(one.kind_counts)
+    kinds = [*(name for name, _ in KINDS), "other"]
+    rows: list[Row] = [[kind, *(counts.get((kind, how), 0) for how in WORD_HOWS)] for kind in kinds]
+    return _markdown(["sentence", *WORD_HOWS], [row for row in rows if any(row[1:])])
+
+
+TABLES: dict[str, Callable[[Mapping[str, Proof]], list[str]]] = {
+    "binds": bind_table,
+    "sentences": word_table,
+    "kinds": kind_table,
+}
+"""The tables of docs/proof.md by the name that stands above each there."""
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f}" if whole else ""
+
+
+def _sums(rows: Sequence[Row]) -> Row:
+    columns = list(zip(*rows, strict=True))[1:]
+    return [TOTAL, *(sum(cell for cell in column if isinstance(cell, int)) for column in columns)]
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Row]) -> list[str]:
+    lines = [f"| {' | '.join(head)} |", f"|---|{'---:|' * (len(head) - 1)}"]
+    return lines + [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the tables of some ledgers (`NAME=LEDGER`, or `LEDGER` alone); 1 when a bind was refused, 2 when a ledger
+    can't be read."""
+    proofs: dict[str, Proof] = {}
+    for argument in arguments:
+        name, _, path = argument.rpartition("=")
+        try:
+            with Ledger.open(path, read_only=True) as ledger:
+                proofs[name or path] = proof(ledger)
+        except (VcledgerError, EventStoreError) as error:
+            sys.stderr.write(f"{path}: {error}\n")
+            return 2
+    if not proofs:
+        sys.stderr.write("which ledger? python -m vcledger.proof NAME=LEDGER ...\n")
+        return 2
+    for name, make in TABLES.items():
+        sys.stdout.write("\n".join([f"<!-- table: {name} -->", "", *make(proofs), "", ""]))
+    for name, one in proofs.items():
+        for bind in one.refused:
+            where = f"{name} {bind.placement.position} {bind.placement.key} on {bind.placement.node}"
+            sys.stdout.write(f"refused: {where}: {'; '.join(bind.reasons)}\n")
+    return 1 if any(one.refused for one in proofs.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+
+
+__all__ = ["TABLES", "Proof", "bind_table", "kind_table", "main", "proof", "word_table"]

@@ -1,0 +1,153 @@
+"""Whether our predicates let through what the real scheduler did: each node that it gave to a pod, judged.
+
+Owns the choice of the state in which a bind is judged. Must not know a single predicate. Called by `vcledger.proof`.
+
+A bind is judged in the state just before it was observed, as if it were decided then. The scheduler decides a whole
+cycle on the state that it began with and on what it has itself decided since, and its binds go out side by side; so a
+bind may be observed before that of the pod which its affinity follows, or after a change that its decision did not
+know. One that is refused at once is therefore judged in every state between a period before its cycle's first write and
+the cycle's last, the pod itself taken out and the binds in flight put in: those of its cycle that were observed before
+it and that the state does not show yet. It is refused for good when no state lets it through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from projections.cache.state import Cache, CacheConfig
+from projections.diagnosis.amounts import add, exceeding
+from projections.diagnosis.nodes import Evaluation
+from projections.diagnosis.views import Amounts, PlacedPod, TaskView
+from vcledger import codec
+from vcledger.proof_log import Cycle, Placement
+from vcledger.why_views import Views, lone_task, task_view
+from volcano.objects.core import Pod
+
+if TYPE_CHECKING:
+    from vcledger.ledger import Ledger
+
+AT_ONCE, IN_ITS_CYCLE, REFUSED, UNSEEN = "at once", "in its cycle", "refused", "unseen"
+HOWS = (AT_ONCE, IN_ITS_CYCLE, REFUSED, UNSEEN)
+"""How a bind came out: let through in the state before it, or in another of its cycle's; refused in all; or the record
+has the pod only from when it had its node, so that there is nothing to judge."""
+
+
+class Judged(NamedTuple):
+    """A bind, how it came out, and why it was refused in the state before it."""
+
+    placement: Placement
+    how: str
+    reasons: tuple[str, ...] = ()
+
+
+class _Where(NamedTuple):
+    """Where the log is to be looked at."""
+
+    ledger: Ledger
+    cluster: str
+    model: str
+    config: CacheConfig
+
+
+def judge_binds(
+    ledger: Ledger, cluster: str, parts: Sequence[Cycle], model: str, config: CacheConfig, period_micros: int
+) -> list[Judged]:
+    """Every bind of the cycles, in the order of the log."""
+    where = _Where(ledger, cluster, model, config)
+    binds = [one for part in parts for one in part.placements]
+    judged: dict[int, Judged] = {}
+    states = ledger.caches([one.position - 1 for one in binds], cluster=cluster, model=model, config=config)
+    for one, (_, cache) in zip(binds, states, strict=True):
+        refusals = _refusals(ledger, cache, one) if one.seen else None
+        if refusals is None:
+            judged[one.position] = Judged(one, UNSEEN)
+        else:
+            judged[one.position] = Judged(one, REFUSED if refusals else AT_ONCE, tuple(refusals))
+    for part in parts:
+        again = [one for one in part.placements if judged[one.position].how == REFUSED]
+        for position in _let_through(where, part, again, period_micros) if again else ():
+            judged[position] = judged[position]._replace(how=IN_ITS_CYCLE)
+    return [judged[one.position] for one in binds]
+
+
+def _let_through(where: _Where, part: Cycle, binds: Sequence[Placement], period_micros: int) -> list[int]:
+    """The positions of those binds that some state of their cycle lets through."""
+    ledger, cluster = where.ledger, where.cluster
+    changes = ledger.store.read(
+        cluster=cluster,
+        types=codec.OBJECT_TYPES,
+        late=False,
+        to=part.end,
+        observed_from=part.began_at - period_micros,
+    )
+    changed = [stored.position for stored in changes]
+    positions = sorted({changed[0] - 1 if changed else part.start, part.start, *changed})
+    waiting = {one.position: one for one in binds}
+    found = []
+    for at, cache in ledger.caches(positions, cluster=cluster, model=where.model, config=where.config):
+        through = [
+            position
+            for position, one in waiting.items()
+            if _refusals(ledger, cache, one, [two for two in part.placements if at < two.position < position]) == []
+        ]
+        for position in through:
+            found.append(position)
+            del waiting[position]
+        if not waiting:
+            break
+    return found
+
+
+class _Asked(NamedTuple):
+    """A pod of a state, and what it asks."""
+
+    pod: Pod
+    task: TaskView
+    node: str
+
+
+def _asked(ledger: Ledger, views: Views, placed: Placement) -> _Asked | None:
+    """The pod that was placed, as the state has it; None where it has no such pod."""
+    cache = views.cache
+    ref = cache.pods.get(placed.key)
+    if ref is None or ref.uid != placed.uid:
+        return None
+    pod = ledger.objects([ref.position]).get(ref.position)
+    if not isinstance(pod, Pod):
+        return None
+    job = cache.jobs.get(ref.job)
+    held = job.tasks.get(ref.uid) if job is not None else None
+    task = task_view(held, pod, ref.position, views.reported) if held is not None else lone_task(ref, pod)
+    return _Asked(pod, task, ref.node_name)
+
+
+def _refusals(ledger: Ledger, cache: Cache, placed: Placement, in_flight: Sequence[Placement] = ()) -> list[str] | None:
+    """Why the node refuses the pod in this state, the pod itself taken out; None where the state has no such pod."""
+    views = Views(ledger, cache)
+    asked = _asked(ledger, views, placed)
+    if asked is None:
+        return None
+    pod, task, on = asked
+    cluster = views.cluster([pod], only=placed.node)
+    node = next((one for one in cluster.nodes if one.name == placed.node), None)
+    if node is None:
+        return [f"there is no node {placed.node}"]
+    if on == placed.node:
+        node = replace(node, idle=add(node.idle, task.request), pods=node.pods - 1)
+    extra: list[PlacedPod] = []
+    taken: Amounts = {}
+    for one in in_flight:
+        other = _asked(ledger, views, one)
+        if other is not None and not other.node:
+            extra.append(PlacedPod.of(other.pod, one.node))
+            taken = add(taken, other.task.request) if one.node == placed.node else taken
+    found = Evaluation(task, pod, cluster, extra, {placed.node: taken}).on(node)
+    reasons = [reason.line for reason in found if reason.scheduler]
+    short = [] if task.best_effort or reasons else exceeding(add(task.request, taken), node.idle)
+    return reasons + [f"Insufficient {name} now, though not once pods are gone" for name in short]
+
+
+__all__ = ["AT_ONCE", "HOWS", "IN_ITS_CYCLE", "REFUSED", "UNSEEN", "Judged", "judge_binds"]

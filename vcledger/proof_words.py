@@ -1,0 +1,162 @@
+"""Whether the sentences that the real scheduler wrote come out of the record again, word for word.
+
+Owns the choice of the state and the comparison. Must not know how a sentence is made: a speaker makes it, without
+looking at any condition or Event. Called by `vcledger.proof`.
+
+A cycle looks at the state that it began with, and at what it has itself decided since; it writes its conditions when it
+ends. So a sentence is made of the state before the first write of its cycle, and, where that does not give it, of the
+state just before it was observed, in which the binds of its cycle stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from projections.cache.state import Cache, CacheConfig
+from projections.diagnosis.agreement import explains, parse_fit_message
+from projections.diagnosis.reasons import Reason
+from vcledger.proof_log import Cycle, Written
+
+if TYPE_CHECKING:
+    from vcledger.ledger import Ledger
+
+WORD_FOR_WORD, NODE, REASON, COUNTS, OTHER, ANSWER = (
+    "word for word",
+    "but for the node",
+    "other reason",
+    "other counts",
+    "other",
+    "answer unseen",
+)
+FAILED = "SchedulerError"
+HOWS = (WORD_FOR_WORD, NODE, REASON, COUNTS, OTHER, ANSWER)
+"""How a sentence compares with ours: equal; equal but for the node that it names, which we let through too; equal but
+for which of a node's several reasons is named; equal but for numbers; otherwise different; or it repeats an answer of
+the API server that the record does not have, so that there is nothing to make it of."""
+
+KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("may be assigned", re.compile(r"Pod \S+ can possibly be assigned to (\S+), once minAvailable is satisfied")),
+    (
+        "may be assigned after a release",
+        re.compile(r"Pod \S+ can possibly be assigned to (\S+), once resource is rele"),
+    ),
+    ("role has failed", re.compile(r"Task \S+ with role spec \S* has already predicated failed, skip")),
+    ("no node", re.compile(r"0/\d+ nodes are unavailable")),
+    ("pod of a group that waits", re.compile(r"pod group is (not )?ready, ")),
+    ("group that waits", re.compile(r"\d+/\d+ tasks in gang unschedulable: ")),
+    ("failed bind", re.compile(r"failed to bind to node |execute preBind for pod ")),
+)
+_ASSIGNED = re.compile(r"(?<=can possibly be assigned to )\S+(?=, once)")
+_NUMBER = re.compile(r"\d+")
+
+
+class Speaker(Protocol):
+    """Makes the scheduler's sentences of one state."""
+
+    def of_pod(self, key: str, uid: str) -> str | None:
+        """The message of the pod's PodScheduled=False; None where it would write none."""
+
+    def of_group(self, key: str) -> str | None:
+        """The message of the PodGroup's Unschedulable condition; None where it would write none."""
+
+    def lets_through(self, key: str, node: str) -> bool:
+        """Whether the node would take the pod, at once or once pods there are gone."""
+
+    def table(self, key: str) -> Mapping[str, Sequence[Reason]]:
+        """The nodes that the pod's (or for a PodGroup: its first failed member's) sentence counts, with all reasons."""
+
+
+Speaks = Callable[["Ledger", Cache, frozenset[str]], Speaker]
+"""Makes the speaker of a state. The uids are of pods whose bind failed in the cycle: they hold nothing until they are
+tried again."""
+
+
+class Compared(NamedTuple):
+    """A sentence, ours for the two states, and how they compare."""
+
+    written: Written
+    how: str
+    ours: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What kind of sentence it is; its own name in KINDS."""
+        return kind_of(self.written.message)
+
+
+def kind_of(message: str) -> str:
+    """The kind of a sentence; `other` for one that is none of them."""
+    return next((name for name, pattern in KINDS if pattern.match(message)), "other")
+
+
+def compare_words(
+    ledger: Ledger, cluster: str, parts: Sequence[Cycle], model: str, config: CacheConfig, speaks: Speaks
+) -> list[Compared]:
+    """Every sentence of the cycles, in the order of the log."""
+    asked: dict[int, dict[int, Written]] = {}
+    failed: dict[int, frozenset[str]] = {}
+    for part in parts:
+        for one in part.written:
+            for position in (part.start, one.position - 1):
+                asked.setdefault(position, {})[one.position] = one
+                failed[position] = frozenset(other.uid for other in part.written if other.reason == FAILED)
+    found: dict[int, list[tuple[str, str]]] = {}
+    for position, cache in ledger.caches(sorted(asked), cluster=cluster, model=model, config=config):
+        speaker = speaks(ledger, cache, failed[position])
+        for one in asked[position].values():
+            found.setdefault(one.position, []).append(_said(one, speaker))
+    return [_best(one, found[one.position]) for part in parts for one in part.written]
+
+
+def _best(written: Written, tried: Sequence[tuple[str, str]]) -> Compared:
+    how = min((how for how, _ in tried), key=HOWS.index)
+    return Compared(written, how, tuple(dict.fromkeys(ours for _, ours in tried)))
+
+
+def _said(written: Written, speaker: Speaker) -> tuple[str, str]:
+    """How our sentence of one state compares, and the sentence."""
+    group = written.kind == "PodGroup"
+    ours = (speaker.of_group(written.key) if group else speaker.of_pod(written.key, written.uid)) or ""
+    return _how(written, ours, speaker), ours
+
+
+def _how(written: Written, ours: str, speaker: Speaker) -> str:
+    theirs = written.message
+    if ours == theirs:
+        return WORD_FOR_WORD
+    if written.reason == FAILED:
+        return ANSWER
+    node = _ASSIGNED.search(theirs)
+    if node is not None and _ASSIGNED.sub("", ours) == _ASSIGNED.sub("", theirs):
+        return NODE if speaker.lets_through(written.key, node.group()) else OTHER
+    if _other_choice(ours, theirs, speaker.table(written.key)):
+        return REASON
+    return COUNTS if _NUMBER.sub("", ours) == _NUMBER.sub("", theirs) else OTHER
+
+
+def _other_choice(ours: str, theirs: str, table: Mapping[str, Sequence[Reason]]) -> bool:
+    """Whether theirs names another of the same nodes' reasons, and says the same otherwise."""
+    mine, other = parse_fit_message(ours), parse_fit_message(theirs)
+    if mine is None or other is None or mine[0] != other[0] or mine[0] != len(table):
+        return False
+    heads = [text.partition(" nodes are unavailable: ")[0] for text in (ours, theirs)]
+    return heads[0] == heads[1] and explains(other[1], table)
+
+
+__all__ = [
+    "ANSWER",
+    "COUNTS",
+    "HOWS",
+    "KINDS",
+    "NODE",
+    "OTHER",
+    "REASON",
+    "WORD_FOR_WORD",
+    "Compared",
+    "Speaker",
+    "Speaks",
+    "compare_words",
+    "kind_of",
+]
