@@ -42,6 +42,7 @@ STYLES: dict[str, str] = {
     "node": "",
     "said": "cyan",
     "disagreement": "magenta",
+    "change": "bold green",
     "gap": "bold yellow",
     "record": "bold yellow",
     "proof": "dim",

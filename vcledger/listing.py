@@ -163,6 +163,7 @@ def pending(
                 config=config,
                 asked_at=asked_at,
                 views=views,
+                changes=False,
             )
         except NoSuchPod:  # its observation was pruned, or cannot be read
             continue

@@ -30,6 +30,7 @@ from vcledger.errors import BadTime, VcledgerError
 from vcledger.folding import collector_paused
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
 from vcledger.why_late import contradictions, later_than
+from vcledger.why_planned import planned
 from vcledger.why_said import OBSERVATIONS, events_about, group_conditions, pod_conditions
 from vcledger.why_views import Views, lone_task, min_resources
 from vcledger.why_waits import ending_on, group_waits_since, pod_waits_since
@@ -65,6 +66,7 @@ class _Question(NamedTuple):
     asked_at: int | None
     namespace: str
     name: str
+    searches: bool
 
     @property
     def key(self) -> str:
@@ -92,12 +94,14 @@ def why(
     config: CacheConfig = DEFAULT_CONFIG,
     asked_at: int | None = None,
     views: Views | None = None,
+    changes: bool = True,
 ) -> Explanation:
     """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup
     of that name. Of several pods that had the name, the last one counts. `asked_at`: the time (microseconds) that was
     asked about, where a time was (`vcledger.gaps.moment`); gaps are looked for around it. `views`: of the state at that
-    position under that model, for who asks several questions about it. NoSuchPod when there is none of them."""
-    question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at, views)
+    position under that model, for who asks several questions about it. `changes` False: the smallest changes are not
+    looked for, which takes the longest. NoSuchPod when there is none of them."""
+    question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at, views, changes)
     stream = _stream(question)
     if stream is not None:
         return explain(_covered(question, _pod_case(question, stream)))
@@ -119,9 +123,10 @@ def why_job(
     config: CacheConfig = DEFAULT_CONFIG,
     asked_at: int | None = None,
     views: Views | None = None,
+    changes: bool = True,
 ) -> Explanation:
     """The same about a Volcano Job or a PodGroup, by its name: the member that breaks the gang stands for it."""
-    question = _ask(ledger, namespace, name, position, cluster, model, config, asked_at, views)
+    question = _ask(ledger, namespace, name, position, cluster, model, config, asked_at, views, changes)
     case = _job_case(question)
     if case is None:
         raise NoSuchPod(_not_found(question))
@@ -138,12 +143,14 @@ def _ask(
     config: CacheConfig,
     asked_at: int | None,
     views: Views | None,
+    searches: bool,
 ) -> _Question:
     chosen = ledger.cluster(cluster)
     at = ledger.position(position, chosen)
     if views is None:
         views = Views(ledger, ledger.cache(at, cluster=chosen, model=model, config=config))
-    return _Question(ledger, views.cache, views, chosen, at, ledger.observed_at(at, chosen), asked_at, namespace, name)
+    observed = ledger.observed_at(at, chosen)
+    return _Question(ledger, views.cache, views, chosen, at, observed, asked_at, namespace, name, searches)
 
 
 def _covered(question: _Question, case: Case) -> Case:
@@ -278,6 +285,7 @@ def _pod_case(question: _Question, stream: _Stream) -> Case:
         late_facts=_late_facts(question, stream, group),
         asked_min=min_resources(job) if job is not None else {},
         waiting_since=pod_waits_since(stream.told),
+        searches=question.searches,
     )
     _find_ending(question, case)
     return case
@@ -470,9 +478,18 @@ def _job_case(question: _Question) -> Case | None:
         job=volcano_job,
         job_position=cache.position_of("VolcanoJob", question.key),
         asked_min=min_resources(job) if job is not None else {},
+        planned=_planned(cache, volcano_job, group),
+        searches=question.searches,
     )
     _stand_in(question, case)
     return case
+
+
+def _planned(cache: Cache, job: VolcanoJob | None, group: GroupView | None) -> list[TaskView]:
+    """The pods that a job would make whose group has none."""
+    if job is None or group is None or group.tasks:
+        return []
+    return planned(cache, job, group.name)
 
 
 def _volcano_job(question: _Question) -> VolcanoJob | None:

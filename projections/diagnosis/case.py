@@ -61,7 +61,8 @@ class Ending:
 
 @dataclass(slots=True)
 class Case:
-    """Everything about one pod, or about a group (`pod` is then the member that stands for it, or None)."""
+    """Everything about one pod, or about a group (`pod` is then the member that stands for it, or None). `planned` are
+    the pods that a job without any would make; `searches` False: the changes that would help are not looked for."""
 
     namespace: str
     name: str
@@ -94,6 +95,8 @@ class Case:
     late_facts: Sequence[str] = ()
     waiting_since: str | None = None
     ending: Sequence[Ending] = ()
+    planned: Sequence[TaskView] = ()
+    searches: bool = True
     _table: dict[str, list[Reason]] | None = None
     _trial: Trial | None = None
     _evaluation: Evaluation | None = None

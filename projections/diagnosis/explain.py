@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from projections.diagnosis import coverage, lifecycle, membership, outcomes, placement
 from projections.diagnosis.agreement import disagreement, phrased
 from projections.diagnosis.case import Case
+from projections.diagnosis.changes import smallest_changes
 from projections.diagnosis.model import VERDICTS, Evidence, Explanation, Finding, NodeRow, Other, Said
 from projections.diagnosis.nodes import refuses
 from projections.diagnosis.reasons import Reason
@@ -81,7 +82,14 @@ def explain(case: Case) -> Explanation:
         group=group.key if group is not None else "",
         queue=group.pod_group.spec.queue if group is not None and group.pod_group is not None else "",
         phase=case.pod.status.phase if case.pod is not None else "",
+        changes=smallest_changes(case, first.verdict) if _searches(case, first) else [],
     )
+
+
+def _searches(case: Case, first: Finding) -> bool:
+    """Whether changes are looked for: the subject waits, and they were asked for."""
+    settled = {"finished", "scheduled", "deleted", "terminating", "running", "schedulable", "waiting-for-release"}
+    return case.searches and first.verdict not in settled and (case.pending or case.is_job)
 
 
 def _findings(case: Case) -> list[Finding]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from projections.diagnosis.amounts import add, exceeding, subtract
-from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses
+from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses, table_key
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.views import INDEX_LABEL, Amounts, ClusterView, GroupView, NodeView, PlacedPod, TaskView
 from projections.diagnosis.volumes import Chosen
@@ -31,7 +31,8 @@ CHECKS_MAX = 60_000
 class Trial:
     """What the trial found. `failed` has the node table of each task that fits nowhere, at its turn; `skipped` the
     tasks that were passed over because another of their role had failed (its name); `untried` what was left when the
-    gang was given up. `whole` is False when it stopped for its size."""
+    gang was given up. `whole` is False when it stopped for its size; `taken` is what the placed tasks take on each
+    node."""
 
     ready: int
     needed: int
@@ -41,6 +42,7 @@ class Trial:
     skipped: dict[str, str] = field(default_factory=dict)
     untried: list[str] = field(default_factory=list)
     whole: bool = True
+    taken: dict[str, Amounts] = field(default_factory=dict)
 
     @property
     def short(self) -> int:
@@ -87,11 +89,11 @@ class _Look:
 class _Run:
     """The state of one trial."""
 
-    def __init__(self, group: GroupView, cluster: ClusterView) -> None:
-        self.group, self.cluster = group, cluster
+    def __init__(self, group: GroupView, cluster: ClusterView, tables: bool) -> None:
+        self.group, self.cluster, self.tables = group, cluster, tables
         pending = [task for task in group.tasks if task.status == "Pending" and not task.gated and not task.best_effort]
         self.trial = Trial(ready_count(group), group.min_member, scheduling_order(pending))
-        self.taken: dict[str, Amounts] = {}
+        self.taken = self.trial.taken
         self.extra: list[PlacedPod] = []
         self.reserved: list[str] = []
         self.chosen: dict[str, Chosen] = {}
@@ -134,16 +136,27 @@ class _Run:
                 self._take(task, node)
                 return node.name
             look.next += 1
-        evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken)
-        self.trial.failed[task.uid] = evaluation.table()
+        self.trial.failed[task.uid] = self._table(task, pod) if self.tables else {}
         return None
+
+    def _table(self, task: TaskView, pod: Pod) -> dict[str, list[Reason]]:
+        """The refusals at the task's turn; as long as nothing is placed, those that the pod meets alone, shared."""
+        key = table_key(task, pod, self.cluster) if not self.taken else None
+        memo = self.cluster.memo
+        if key is not None and key in memo:
+            shared: dict[str, list[Reason]] = memo[key]
+            return shared
+        found = Evaluation(task, pod, self.cluster, self.extra, self.taken).table()
+        if key is not None:
+            memo[key] = found
+        return found
 
     def _place_looking_at_all(self, task: TaskView, pod: Pod) -> str | None:
         evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken, self.reserved, self.chosen)
         place = next((at for at, (_, _, node) in enumerate(self.emptiest) if not refuses(evaluation.on(node))), None)
         self.checks += len(self.emptiest) if place is None else place + 1
         if place is None:
-            self.trial.failed[task.uid] = evaluation.table()
+            self.trial.failed[task.uid] = evaluation.table() if self.tables else {}
             return None
         _, _, best = self.emptiest.pop(place)
         self._take(task, best)
@@ -191,9 +204,10 @@ class _Run:
         )
 
 
-def try_gang(group: GroupView, cluster: ClusterView) -> Trial:
-    """Places the group's pending tasks on trial. Nothing that is given changes."""
-    return _Run(group, cluster).run()
+def try_gang(group: GroupView, cluster: ClusterView, *, tables: bool = True) -> Trial:
+    """Places the group's pending tasks on trial. Nothing that is given changes. `tables` False: `failed` names the
+    tasks that fit nowhere, with empty tables, for whoever asks only whether the gang would run."""
+    return _Run(group, cluster, tables).run()
 
 
 def _class_key(task: TaskView, pod: Pod) -> object:

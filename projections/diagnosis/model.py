@@ -111,6 +111,31 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a change does. `object` is what it touches (`Node n3`, `Pod default/p`, `Queue small`); `amounts`
+    how much more of what, as people write it; `value` the taint, label, number or name that it is about; `pods` those
+    that are evicted; `count` how many nodes or members."""
+
+    action: str
+    object: str
+    amounts: dict[str, str] = {}
+    value: str = ""
+    pods: list[str] = []
+    count: int = 0
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A change with which the pod (or the group's minimum) would run, proven by evaluating again with it. `size` is how
+    many objects it touches; `share` how much of what is asked it has to find, where it is about amounts. `proof` says
+    what was evaluated."""
+
+    text: str
+    steps: list[Step]
+    size: int
+    share: float = 0.0
+    proof: str = ""
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `message` is the scheduler's own sentence, recomputed; `causes` the chain, the root first; `fits_on`
     the nodes that would take the pod alone now, `refused` the others, grouped and counted; `disagreements` where the
@@ -143,6 +168,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     queue: str = ""
     phase: str = ""
+    changes: list[Change] = []
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,7 +53,42 @@ def lines(answer: Explanation, *, full: bool = False) -> list[Line]:
     found += [Line("said", _marked(answer, one, full)) for one in heard]
     found += _recomputed(answer, heard)
     found += [Line("disagreement", text) for text in answer.disagreements]
-    return found + _proof(answer, full)
+    found += _changes(answer, full)
+    proof = _proof(answer, full)
+    return found + proof if full else _fitted(found, proof)
+
+
+def _changes(answer: Explanation, full: bool) -> list[Line]:
+    """The smallest change with which it would run; all of them when `full`."""
+    if full:
+        return [Line("change", f"{one.text} (proven: {one.proof})") for one in answer.changes]
+    rest = len(answer.changes) - 1
+    more = f" ({counted(rest, 'other')} with --full)" if rest > 0 else ""
+    return [Line("change", f"Smallest change: {one.text}{more}") for one in answer.changes[:1]]
+
+
+LINES_MAX = 10
+LEFT_OUT_FIRST = ("node", "also", "said", "record", "gap", "cause", "message", "disagreement", "nodes", "change")
+"""What goes first where an answer is longer: of each kind of line but one, then those too."""
+
+
+def _fitted(found: list[Line], proof: list[Line]) -> list[Line]:
+    """The lines cut to ten, with how many were left out."""
+    kept, left = list(found), 0
+    for least in (1, 0):
+        for role in LEFT_OUT_FIRST:
+            while len(kept) + len(proof) > LINES_MAX:
+                places = [index for index, line in enumerate(kept) if line.role == role]
+                if len(places) <= least:
+                    break
+                kept.pop(places[-1])
+                left += 1
+    if not left:
+        return [*kept, *proof]
+    text = f"{counted(left, 'line')} left out (--full)"
+    if not proof:
+        return [*kept[:-1], kept[-1]._replace(text=f"{kept[-1].text}; {text}")]
+    return [*kept, *proof[:-1], proof[-1]._replace(text=f"{proof[-1].text}; {text}")]
 
 
 def _head(answer: Explanation) -> str:
@@ -228,6 +263,7 @@ LABELS: dict[str, str] = {
     "said": "Was said",
     "message": "Recomputed",
     "disagreement": "Disagreement",
+    "change": "Change",
     "gap": "Gap",
     "record": "Record",
     "proof": "Proof",

@@ -175,9 +175,10 @@ class QueueView:
 
 @dataclass(frozen=True, slots=True)
 class Occupant:
-    """A pod on a node, as far as it matters who could make room. `job` is its job's key, '' for a pod of no job; `queue`
-    and `job_priority` are that job's, `spare` how many members that holds above minMember; `ours`: the scheduler looks after
-    it; `critical`: the conformance plugin shields it (kube-system, or a system-critical priority)."""
+    """A pod on a node, as far as it matters who could make room. `job` is its job's key, '' for a pod of no job;
+    `queue` and `job_priority` are that job's, `spare` how many members that holds above minMember; `ours`: the
+    scheduler looks after it; `critical`: the conformance plugin shields it (kube-system, or a system-critical
+    priority)."""
 
     key: str
     uid: str
@@ -199,8 +200,8 @@ class Occupant:
 class ClusterView:
     """Everything else at the position. `pods` holds only what the pod's own constraints need (see
     `nodes.is_interdependent`); keys of claims are `namespace/name`. `ignores_access_modes`: the scheduler does not run
-    VolumeRestrictions, as Volcano does not. `memo` is what questions about it share: the node tables of pods that are
-    alike, the trials of groups."""
+    VolumeRestrictions, as Volcano does not. `occupants` gives the pods on a node, by its name. `memo` is what questions
+    about it share: the node tables of pods that are alike, the trials of groups."""
 
     nodes: Sequence[NodeView]
     pods: Sequence[PlacedPod] = ()
@@ -213,6 +214,7 @@ class ClusterView:
     positions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     ignores_conditions: bool = True
     ignores_access_modes: bool = False
+    occupants: Callable[[str], Sequence[Occupant]] | None = None
     memo: dict[object, Any] = field(default_factory=dict)
     _sums: dict[str, Amounts] = field(default_factory=dict)
 

@@ -1,0 +1,400 @@
+"""The edits that a change is made of: what each does to the world, how it is told, and how large it is.
+
+Owns the edits of nodes and pods. Must not know which of them is needed where, nor whether it helps. Called by
+`projections.diagnosis.remedies` and `projections.diagnosis.changes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace as changed
+
+from projections.diagnosis.amounts import counted, show
+from projections.diagnosis.model import Step
+from projections.diagnosis.views import Amounts, NodeView, Occupant, TaskView
+from projections.diagnosis.world import World, empty_like, roomier, with_labels, with_spec
+from volcano.objects.core import Affinity, Pod, PodSpec, Taint, Toleration
+from volcano.objects.selectors import describe_taint
+
+
+class Edit(Protocol):
+    """One edit. `touches` says how large it is: the objects that it changes, a new node counted thrice, a label twice;
+    `share` is what it has to find of what is asked; `rank` puts equals in order, what is done most lightly first."""
+
+    rank: int
+
+    def apply(self, world: World) -> World: ...
+
+    def step(self) -> Step: ...
+
+    def text(self) -> str: ...
+
+    @property
+    def touches(self) -> int: ...
+
+    @property
+    def share(self) -> float: ...
+
+
+class One:
+    """An edit of one object, without amounts."""
+
+    rank = 3
+
+    @property
+    def touches(self) -> int:
+        return 1
+
+    @property
+    def share(self) -> float:
+        return 0.0
+
+
+def amounts_text(amounts: Amounts) -> dict[str, str]:
+    """Amounts as people write them, in the scheduler's order."""
+    names = [name for name in ("cpu", "memory") if amounts.get(name)]
+    names += sorted(name for name in amounts if name not in {"cpu", "memory"} and amounts[name])
+    return {name: show(name, amounts[name]) for name in names}
+
+
+def more_of(amounts: Amounts) -> str:
+    """`1.5 more cpu, 2Gi more memory`."""
+    return ", ".join(f"{amount} more {name}" for name, amount in amounts_text(amounts).items())
+
+
+# --- nodes --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Room(One):
+    """A node has more of something, however that comes about. `asked` is the request that is short."""
+
+    rank = 0
+
+    node: str
+    amounts: Amounts
+    asked: Amounts
+
+    def apply(self, world: World) -> World:
+        return world.with_node(self.node, lambda node: roomier(node, self.amounts))
+
+    def step(self) -> Step:
+        return Step(action="more-room", object=f"Node {self.node}", amounts=amounts_text(self.amounts))
+
+    def text(self) -> str:
+        return f"{self.node}: {more_of(self.amounts)}"
+
+    @property
+    def share(self) -> float:
+        return sum(amount / max(self.asked.get(name, 0.0), amount) for name, amount in sorted(self.amounts.items()))
+
+
+@dataclass(frozen=True)
+class Evict(One):
+    """Pods leave a node."""
+
+    rank = 1
+
+    node: str
+    pods: tuple[Occupant, ...]
+    how: str = ""
+
+    def apply(self, world: World) -> World:
+        return world.without(self.pods)
+
+    def step(self) -> Step:
+        keys = [one.key for one in self.pods]
+        return Step(action="evict", object=f"Node {self.node}", pods=keys, count=len(keys), value=self.how)
+
+    def text(self) -> str:
+        named = ", ".join(f"{one.key} (priority {one.priority})" for one in self.pods)
+        return f"evict {counted(len(self.pods), 'pod')} on {self.node}: {named}"
+
+    @property
+    def touches(self) -> int:
+        return len(self.pods)
+
+
+@dataclass(frozen=True)
+class Untaint(One):
+    """A taint is taken off a node."""
+
+    node: str
+    taint: Taint
+
+    def apply(self, world: World) -> World:
+        return world.with_node(self.node, self._off)
+
+    def _off(self, node: NodeView) -> NodeView:
+        taints = (node.node.spec.taints if node.node is not None else None) or []
+        return with_spec(node, taints=[one for one in taints if one != self.taint])
+
+    def step(self) -> Step:
+        return Step(action="remove-taint", object=f"Node {self.node}", value=describe_taint(self.taint))
+
+    def text(self) -> str:
+        return f"{self.node}: taint {describe_taint(self.taint)} removed"
+
+
+@dataclass(frozen=True)
+class Uncordon(One):
+    """A node is made schedulable again."""
+
+    rank = 0
+
+    node: str
+
+    def apply(self, world: World) -> World:
+        return world.with_node(self.node, lambda node: with_spec(node, unschedulable=False))
+
+    def step(self) -> Step:
+        return Step(action="uncordon", object=f"Node {self.node}")
+
+    def text(self) -> str:
+        return f"{self.node}: uncordoned"
+
+
+@dataclass(frozen=True)
+class Label(One):
+    """A node gets the labels that are asked for."""
+
+    rank = 8
+
+    node: str
+    labels: tuple[tuple[str, str], ...]
+
+    def apply(self, world: World) -> World:
+        return world.with_node(self.node, lambda node: with_labels(node, dict(self.labels)))
+
+    def step(self) -> Step:
+        return Step(action="add-label", object=f"Node {self.node}", value=self._shown())
+
+    def text(self) -> str:
+        return f"{self.node}: label {self._shown()} added"
+
+    def _shown(self) -> str:
+        return ", ".join(f"{key}={value}" for key, value in self.labels)
+
+    @property
+    def touches(self) -> int:
+        return 2
+
+
+@dataclass(frozen=True)
+class AddNodes(One):
+    """New nodes of the kind of one that there is (`made` is one of them); `like` names that one, or is '' where the
+    node is made to measure for a task that asks for `asked`."""
+
+    rank = 7
+
+    count: int
+    made: NodeView
+    like: str
+    asked: Amounts
+
+    def apply(self, world: World) -> World:
+        names = [f"new-node-{number}" for number in range(1, self.count + 1)]
+        return world.with_nodes({}, [empty_like(self.made, name) for name in names])
+
+    def step(self) -> Step:
+        amounts = amounts_text(self._told())
+        return Step(action="add-nodes", object="Node", amounts=amounts, value=self.like, count=self.count)
+
+    def text(self) -> str:
+        if self.like:
+            return f"{counted(self.count, 'more node')} like {self.like}"
+        size = ", ".join(f"{name} {amount}" for name, amount in amounts_text(self._told()).items())
+        return f"{counted(self.count, 'new node')} with {size}"
+
+    def _told(self) -> Amounts:
+        """Of its size what somebody asks for."""
+        size = self.made.allocatable
+        return {name: size[name] for name in size if name != "pods" and self.asked.get(name, 0.0) > 0}
+
+    @property
+    def touches(self) -> int:
+        return 3 * self.count
+
+
+# --- pods ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OfPod(One):
+    """Base of the edits of a pod and its likes: `task` is the one that is short of it."""
+
+    task: TaskView
+
+    def apply(self, world: World) -> World:
+        return world.with_pods(lambda pod: changed(pod, spec=self.edited(pod.spec)), self.task)
+
+    def edited(self, spec: PodSpec) -> PodSpec:
+        raise NotImplementedError
+
+    @property
+    def subject(self) -> str:
+        return f"Pod {self.task.key}"
+
+    @property
+    def whose(self) -> str:
+        return self.task.name
+
+
+@dataclass(frozen=True)
+class Tolerate(OfPod):
+    """The pod tolerates a taint."""
+
+    taint: Taint
+
+    def edited(self, spec: PodSpec) -> PodSpec:
+        operator = "Equal" if self.taint.value else "Exists"
+        more = Toleration(
+            key=self.taint.key, operator=operator, value=self.taint.value or "", effect=self.taint.effect or ""
+        )
+        return changed(spec, tolerations=[*(spec.tolerations or ()), more])
+
+    def step(self) -> Step:
+        return Step(action="tolerate-taint", object=self.subject, value=describe_taint(self.taint))
+
+    def text(self) -> str:
+        return f"{self.whose}: tolerate taint {describe_taint(self.taint)}"
+
+
+@dataclass(frozen=True)
+class DropSelector(OfPod):
+    """Labels that the pod asks of its node are asked no more."""
+
+    keys: tuple[str, ...]
+
+    def edited(self, spec: PodSpec) -> PodSpec:
+        kept = {key: value for key, value in (spec.node_selector or {}).items() if key not in self.keys}
+        return changed(spec, node_selector=kept)
+
+    def step(self) -> Step:
+        return Step(action="drop-selector", object=self.subject, value=self._shown())
+
+    def text(self) -> str:
+        return f"{self.whose}: drop nodeSelector {self._shown()}"
+
+    def _shown(self) -> str:
+        asked = (self.task.pod.spec.node_selector if self.task.pod is not None else None) or {}
+        return ", ".join(f"{key}={asked.get(key, '')}" for key in self.keys)
+
+
+@dataclass(frozen=True)
+class DropAffinity(OfPod):
+    """A kind of affinity that the pod requires is required no more: node, pod or pod-anti."""
+
+    rank = 5
+
+    kind: str
+
+    def edited(self, spec: PodSpec) -> PodSpec:
+        affinity = spec.affinity or Affinity()
+        part = {"node": "node_affinity", "pod": "pod_affinity", "pod-anti": "pod_anti_affinity"}[self.kind]
+        found = getattr(affinity, part)
+        if found is None:
+            return spec
+        eased = changed(found, required_during_scheduling_ignored_during_execution=None)
+        return changed(spec, affinity=changed(affinity, **{part: eased}))
+
+    def step(self) -> Step:
+        return Step(action="drop-affinity", object=self.subject, value=self._shown())
+
+    def text(self) -> str:
+        return f"{self.whose}: drop its required {self._shown()}"
+
+    def _shown(self) -> str:
+        return {"node": "node affinity", "pod": "pod affinity", "pod-anti": "pod anti-affinity"}[self.kind]
+
+
+@dataclass(frozen=True)
+class DropSpread(OfPod):
+    """Its topology spread is preferred, no longer required."""
+
+    rank = 5
+
+    def edited(self, spec: PodSpec) -> PodSpec:
+        kept = [one for one in spec.topology_spread_constraints or () if one.when_unsatisfiable == "ScheduleAnyway"]
+        return changed(spec, topology_spread_constraints=kept)
+
+    def step(self) -> Step:
+        return Step(action="drop-spread", object=self.subject, value="topologySpreadConstraints")
+
+    def text(self) -> str:
+        return f"{self.whose}: topology spread with ScheduleAnyway"
+
+
+@dataclass(frozen=True)
+class Ungate(OfPod):
+    """Its scheduling gates are taken off."""
+
+    def edited(self, spec: PodSpec) -> PodSpec:
+        return changed(spec, scheduling_gates=None)
+
+    def apply(self, world: World) -> World:
+        from dataclasses import replace
+
+        def edit(task: TaskView) -> TaskView:
+            pod: Pod | None = task.pod
+            open_pod = changed(pod, spec=self.edited(pod.spec)) if pod is not None else None
+            return replace(task, pod=open_pod, gated=False)
+
+        return world.with_tasks(edit, self.task)
+
+    def step(self) -> Step:
+        return Step(action="remove-gates", object=self.subject, value=self._shown())
+
+    def text(self) -> str:
+        return f"{self.whose}: take off scheduling gate {self._shown()}"
+
+    def _shown(self) -> str:
+        gates = (self.task.pod.spec.scheduling_gates if self.task.pod is not None else None) or ()
+        return ", ".join(gate.name for gate in gates)
+
+
+@dataclass(frozen=True)
+class UseScheduler(OfPod):
+    """The pod is given to Volcano."""
+
+    name: str
+
+    def edited(self, spec: PodSpec) -> PodSpec:
+        return changed(spec, scheduler_name=self.name)
+
+    def step(self) -> Step:
+        return Step(action="set-scheduler", object=self.subject, value=self.name)
+
+    def text(self) -> str:
+        return f"{self.whose}: schedulerName {self.name}"
+
+
+@dataclass(frozen=True)
+class AskLess(OfPod):
+    """The pod asks for less: `amounts` is what it would ask for."""
+
+    rank = 6
+
+    amounts: Amounts
+
+    def apply(self, world: World) -> World:
+        from dataclasses import replace
+
+        return world.with_tasks(lambda task: replace(task, request={**task.request, **self.amounts}), self.task)
+
+    def step(self) -> Step:
+        return Step(action="ask-less", object=self.subject, amounts=amounts_text(self.amounts))
+
+    def text(self) -> str:
+        asked = ", ".join(
+            f"{amount} {name} instead of {show(name, self.task.request.get(name, 0.0))}"
+            for name, amount in amounts_text(self.amounts).items()
+        )
+        return f"{self.whose}: ask for {asked}"
+
+    @property
+    def share(self) -> float:
+        request = self.task.request
+        return sum(1 - amount / request[name] for name, amount in sorted(self.amounts.items()) if request.get(name))
