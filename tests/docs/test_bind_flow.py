@@ -18,6 +18,7 @@ def test_each_difference_from_volcano_has_its_tests() -> None:
         assert named, ours
         file = ""
         for path, name in named:
+            assert name, f"{path}: of a difference the function is named"
             file = path or file
             text = (ROOT / "tests" / "unit" / file).read_text(encoding="utf-8")
-            assert not name or f"def {name}(" in text, (file, name)
+            assert f"def {name}(" in text, (file, name)
