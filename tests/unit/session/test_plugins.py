@@ -1,0 +1,447 @@
+"""The plugins' numbers, worked out by hand or read off a real scheduler's log (recording 05, at -v=4)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.unit.session.small import Small, scores
+from vcledger.scheduler.session.actions import enqueue
+from vcledger.scheduler.session.framework import Session
+from vcledger.scheduler.session.model import SessionTask
+from vcledger.scheduler.session.outcome import Enqueued, Outcome
+from vcledger.scheduler.session.plugins.drf import Drf
+from vcledger.scheduler.session.plugins.gang import is_pipelined, is_ready, is_starving, valid
+from vcledger.scheduler.session.plugins.nodeorder import NodeOrder, image_scores
+from vcledger.scheduler.session.plugins.predicates import FAMILIES
+from vcledger.scheduler.session.plugins.proportion import attributes, divide
+from vcledger.scheduler.session.statement import Statement
+from volcano.objects.core import (
+    Affinity,
+    Container,
+    NodeAffinity,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    PreferredSchedulingTerm,
+    Toleration,
+)
+from volcano.objects.status import TaskStatus
+
+
+def all_rows(ssn: Session) -> NDArray[np.intp]:
+    return np.arange(len(ssn.nodes))
+
+
+# --- priority -----------------------------------------------------------------------------------------------------
+
+
+def test_priority_orders_jobs_and_tasks_and_spares_equals() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    high, low = world.job("high", priority=10), world.job("low", priority=1)
+    mine, other = world.task(high, "mine", priority=5), world.task(high, "other", priority=4, on="n")
+    same, victim = world.task(high, "same", priority=5, on="n"), world.task(low, "victim", priority=9, on="n")
+    ssn = world.open("priority")
+    assert ssn.compare_jobs(high, low) == -1
+    assert ssn.compare_tasks(mine, other) == -1
+    assert ssn.victims("preemptable", mine, [other, same, victim]) == [other, victim]
+    assert ssn.victims("preemptable", victim, [mine]) == []
+    assert ssn.job_starving(high)
+    assert not ssn.job_starving(low)
+
+
+# --- gang ---------------------------------------------------------------------------------------------------------
+
+
+def test_gang_counts_those_that_ask_for_nothing_while_they_wait() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    job = world.job("job", min_available=2)
+    world.task(job, "a", on="n")
+    world.task(job, "b", cpu=0, best_effort=True)
+    assert is_ready(job)
+    assert is_pipelined(job)
+    assert is_starving(job)
+
+
+def test_gang_needs_each_role_unless_the_minimum_is_below_their_sum() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    job = world.job("job", min_available=2, task_min_available={"ps": 1, "worker": 1})
+    world.task(job, "w0", role="worker", on="n")
+    world.task(job, "w1", role="worker", on="n")
+    ssn = world.open("gang")
+    assert valid(job) == ("NotEnoughPodsOfTask", "Not enough valid pods of each task for gang-scheduling")
+    assert not ssn.job_ready(job)
+    job.task_min_available = {"ps": 1, "worker": 2}
+    assert valid(job) is None
+    assert ssn.job_ready(job)
+
+
+def test_gang_passes_over_a_job_with_too_few_tasks() -> None:
+    world = Small()
+    job = world.job("job", min_available=3)
+    world.task(job, "a")
+    world.task(job, "b", status=TaskStatus.FAILED)
+    ssn = world.open("gang")
+    assert ssn.job_valid(job) == ("NotEnoughTasks", "Not enough valid tasks for gang-scheduling, valid: 1, min: 3")
+
+
+def test_gang_gives_up_only_what_a_job_has_above_its_minimum() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    job, other = world.job("job", min_available=2), world.job("other")
+    tasks = [world.task(job, f"t{number}", on="n") for number in range(4)]
+    preemptor = world.task(other, "p")
+    ssn = world.open("gang")
+    assert ssn.victims("preemptable", preemptor, tasks) == tasks[:2]
+    assert ssn.victims("reclaimable", preemptor, tasks) == tasks[:2]
+
+
+def test_gang_puts_jobs_first_that_are_not_ready() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    ready, waiting = world.job("a", min_available=1), world.job("b", min_available=1)
+    world.task(ready, "r", on="n")
+    world.task(waiting, "w")
+    assert world.open("gang").compare_jobs(waiting, ready) == -1
+
+
+# --- conformance --------------------------------------------------------------------------------------------------
+
+
+def test_conformance_spares_what_the_cluster_runs_on() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    job, other = world.job("job"), world.job("other")
+    plain, critical = world.task(job, "plain", on="n"), world.task(job, "critical", on="n")
+    system = world.task(job, "system", on="n")
+    system.namespace = "kube-system"
+    world.pods["critical"] = Pod(spec=PodSpec(priority_class_name="system-node-critical"))
+    preemptor = world.task(other, "p")
+    ssn = world.open("conformance")
+    assert ssn.victims("reclaimable", preemptor, [plain, critical, system]) == [plain]
+
+
+# --- drf ----------------------------------------------------------------------------------------------------------
+
+
+def test_drf_shares_follow_what_the_session_gives_promises_and_takes() -> None:
+    """64 cores: one core is the share 0.015625 that the real log has."""
+    world = Small()
+    for number in range(8):
+        world.node(f"node-{number}", 8, 32)
+    job, other = world.job("job"), world.job("other")
+    first, second = world.task(job, "a", 1, 1), world.task(job, "b", 1, 1)
+    running = world.task(other, "r", 2, 1, on="node-0")
+    ssn = world.open()
+    drf = Drf({})
+    drf.on_open(ssn)
+    assert drf.share(job) == 0.0
+    assert drf.share(other) == 0.03125
+    statement = Statement(ssn)
+    statement.allocate(first, "node-4")
+    assert drf.share(job) == 0.015625
+    statement.pipeline(second, "node-5")
+    assert drf.share(job) == 0.03125
+    statement.evict(running, "preempt", "preempt")
+    assert drf.share(other) == 0.0
+    statement.discard()
+    assert (drf.share(job), drf.share(other)) == (0.0, 0.03125)
+
+
+def test_drf_takes_memory_when_that_is_the_larger_part() -> None:
+    world = Small()
+    world.node("n", 10, 10)
+    left, right = world.job("left"), world.job("right")
+    world.task(left, "l", 4, 1, on="n")
+    world.task(right, "r", 1, 5, on="n")
+    assert world.open("drf").compare_jobs(left, right) == -1
+
+
+def test_drf_lets_a_job_be_preempted_down_to_the_preemptors_share() -> None:
+    """With its task the preemptor's job has 2 of 10 cores; the other has 4 of them, and keeps at least 2."""
+    world = Small()
+    world.node("n", 10, 10)
+    mine, other = world.job("mine"), world.job("other")
+    world.task(mine, "m", 1, on="n")
+    preemptor = world.task(mine, "p", 1)
+    tasks = [world.task(other, f"t{number}", 1, on="n") for number in range(4)]
+    assert world.open("drf").victims("preemptable", preemptor, tasks) == tasks[:2]
+
+
+# --- overcommit ---------------------------------------------------------------------------------------------------
+
+
+def test_overcommit_admits_up_to_its_factor_less_what_is_used() -> None:
+    """10 cores x 1.2 - 4 used = 8 left, of which 3 are admitted already."""
+    world = Small()
+    world.node("n", 10, 10)
+    running = world.job("running", phase="Running")
+    world.task(running, "r", 4, on="n")
+    world.queues["default"].inqueue = world.amount(3)
+    fits, over = world.job("fits", least=world.amount(5)), world.job("over", least=world.amount(5.1))
+    nothing = world.job("nothing")
+    ssn = world.open("overcommit")
+    assert ssn.job_enqueueable(fits)
+    assert ssn.job_enqueueable(nothing)
+    assert not ssn.job_enqueueable(over)
+    assert ssn.blocked[over.uid] == (
+        "the cluster is overused for it: cpu: asks 5.1 on top of 3 already admitted, 8 left (overcommit factor 1.2)"
+    )
+    ssn.job_enqueued(fits)
+    assert not ssn.job_enqueueable(world.job("small", least=world.amount(0.2)))
+
+
+def test_overcommit_has_a_factor_for_one_resource() -> None:
+    world = Small()
+    world.node("n", 10, 10)
+    more_cpu = world.job("cpu", least=world.amount(20))
+    more_memory = world.job("memory", least=world.amount(1, 11))
+    ssn = world.open("overcommit", arguments={"overcommit": {"overcommit-factor": 1.0, "overcommit-factor.cpu": 2}})
+    assert ssn.job_enqueueable(more_cpu)
+    assert not ssn.job_enqueueable(more_memory)
+
+
+# --- proportion ---------------------------------------------------------------------------------------------------
+
+
+def _asking(world: Small, name: str, cpu: float, **more: object) -> None:
+    world.queue(name, **more)  # type: ignore[arg-type]
+    world.task(world.job(f"{name}-job", name), f"{name}-task", cpu)
+
+
+def test_proportion_gives_what_one_queue_does_not_ask_to_the_others() -> None:
+    """16 cores by 3:1 are 12 and 4; a asks only 6, so b gets the other 10."""
+    world = Small()
+    _asking(world, "a", 6, weight=3)
+    _asking(world, "b", 14, weight=1)
+    queues = attributes(world.queues.values(), world.amount(16, 16))
+    divide(queues, world.amount(16, 16), world.resources)
+    assert [one.deserved[0] for one in queues] == [6000.0, 10000.0]
+
+
+def test_proportion_keeps_to_capability_and_guarantee() -> None:
+    """c is guaranteed 4 and asks nothing; a may have 2; b gets what is left: 10 - 4 - 2."""
+    world = Small()
+    limit = world.queue("a").capability.copy()
+    limit[0] = 2000.0
+    _asking(world, "a", 9, capability=limit)
+    _asking(world, "b", 9)
+    _asking(world, "c", 0, guarantee=world.amount(4))
+    queues = attributes(world.queues.values(), world.amount(10, 10))
+    divide(queues, world.amount(10, 10), world.resources)
+    assert [one.deserved[0] for one in queues] == pytest.approx([2000.0, 4000.0, 4000.0])
+    assert [one.limit[0] for one in queues] == [2000.0, 6000.0, 10000.0]
+
+
+def test_proportion_stops_a_queue_at_its_share_and_reclaims_above_it() -> None:
+    """8 cores, two queues alike: each deserves 4. a holds 6, b none."""
+    world = Small()
+    world.node("n", 8, 8)
+    a, b = world.job("a", "a"), world.job("b", "b")
+    held = [world.task(a, f"t{number}", 2, on="n") for number in range(3)]
+    world.task(a, "more", 2)
+    asks = world.task(b, "asks", 2)
+    world.task(b, "asks-too", 2)
+    ssn = world.open("proportion")
+    assert ssn.compare_queues(world.queues["b"], world.queues["a"]) == -1
+    assert ssn.overused(world.queues["a"])
+    assert not ssn.overused(world.queues["b"])
+    assert ssn.allocatable(world.queues["b"], asks)
+    assert ssn.preemptive(world.queues["b"], asks)
+    assert not ssn.allocatable(world.queues["a"], world.task(a, "another", 1))
+    assert ssn.victims("reclaimable", asks, held) == held[:1]
+
+
+def test_proportion_follows_what_the_session_does() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    b = world.job("b", "b")
+    world.task(world.job("a", "a"), "a0", 8)
+    first, second = world.task(b, "b0", 3), world.task(b, "b1", 3)
+    ssn = world.open("proportion")
+    assert ssn.allocatable(world.queues["b"], first)
+    statement = Statement(ssn)
+    statement.allocate(first, "n")
+    assert not ssn.allocatable(world.queues["b"], second)
+    statement.discard()
+    assert ssn.allocatable(world.queues["b"], second)
+
+
+def test_proportion_lets_nothing_into_a_closed_queue_or_over_its_capability() -> None:
+    world = Small()
+    world.node("n", 10, 10)
+    limit = world.queue("a").capability.copy()
+    limit[0] = 4000.0
+    world.queue("a", capability=limit)
+    held = world.job("held", "a")
+    world.task(held, "h", 3, on="n")
+    world.queues["a"].elastic = world.amount(1)
+    fits, over = world.job("fits", "a", least=world.amount(2)), world.job("over", "a", least=world.amount(1))
+    world.queue("shut", state="Closed")
+    shut = world.job("shut", "shut")
+    ssn = world.open("proportion")
+    assert ssn.job_enqueueable(fits)
+    assert not ssn.job_enqueueable(over), "what was admitted counts"
+    assert ssn.blocked[over.uid] == (
+        "queue a is over its capability: cpu: asks 1 on top of 4 allocated or admitted, may have 4"
+    )
+    assert not ssn.job_enqueueable(shut)
+    assert ssn.blocked[shut.uid] == "queue shut is Closed"
+
+
+def test_proportion_goes_by_a_queues_priority_first() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    world.queue("low", priority=1)
+    world.queue("high", priority=2)
+    world.job("idle", "low")
+    world.task(world.job("busy", "high"), "t", 8, on="n")
+    ssn = world.open("proportion")
+    assert ssn.compare_queues(world.queues["high"], world.queues["low"]) == -1
+
+
+# --- predicates ---------------------------------------------------------------------------------------------------
+
+
+def test_predicates_says_which_checks_are_on() -> None:
+    assert Small().open("priority").checks is None
+    assert Small().open("predicates").checks == frozenset(FAMILIES)
+    off = {"predicates": {"predicate.TaintTolerationEnable": False, "predicate.PodTopologySpreadEnable": False}}
+    ssn = Small().open("predicates", arguments=off)
+    assert ssn.checks == frozenset(FAMILIES) - {"taints", "spread"}
+
+
+# --- nodeorder and binpack: the numbers of a real log ---------------------------------------------------------------
+
+IDLE = {"node-2": (8000, 32.0), "node-3": (3000, 26.0), "node-4": (1000, 23.0), "node-6": (4000, 28.0)}
+"""Idle milli-cores and Gi of the nodes (8 cores, 32Gi each) when fforever-w-0 (1 core, 1Gi) was scored."""
+
+
+def _scored(cpu: float = 1, memory: float = 1) -> tuple[Small, SessionTask]:
+    world = Small()
+    other = world.job("other")
+    for name, (milli, gi) in IDLE.items():
+        world.node(name, 8, 32)
+        world.task(other, f"on-{name}", 8 - milli / 1000, 32 - gi, on=name)
+    task = world.task(world.job("fforever"), "fforever-w-0", cpu, memory)
+    return world, task
+
+
+def test_nodeorder_and_binpack_score_as_the_real_scheduler_did() -> None:
+    world, task = _scored()
+    ssn = world.open("nodeorder")
+    plugin = NodeOrder({})
+    plugin.on_open(ssn)
+    rows = all_rows(ssn)
+    assert plugin.least_requested(task, rows).tolist() == [91, 51, 34, 60]
+    assert plugin.balanced(task, rows).tolist() == [72, 72, 72, 72]
+    assert scores(ssn, task, rows) == [463.0, 423.0, 406.0, 432.0], "with 3 x 100 for taints that nobody has"
+    assert scores(world.open("binpack"), task, rows) == [7.8125, 48.4375, 65.625, 39.0625]
+
+
+def test_nodeorder_counts_a_pod_that_asks_for_nothing_as_a_small_one() -> None:
+    """100m of 8 cores leave 98 in 100, 200Mi of 32Gi 99: the mean, cut, is 98. It has no opinion on balance."""
+    world, task = _scored(0, 0)
+    plugin = NodeOrder({})
+    plugin.on_open(world.open())
+    rows = np.array([0])
+    assert plugin.least_requested(task, rows).tolist() == [98]
+    assert plugin.balanced(task, rows).tolist() == [0]
+
+
+def test_nodeorder_most_requested_is_the_other_way_round() -> None:
+    world, task = _scored()
+    plugin = NodeOrder({"mostrequested.weight": 1})
+    plugin.on_open(world.open())
+    assert plugin.most_requested(task, np.array([0, 2])).tolist() == [7, 65]
+
+
+def test_nodeorder_prefers_fewer_taints_and_matching_labels() -> None:
+    world = Small()
+    world.node("a", 8, 8, taints=[("x", "PreferNoSchedule"), ("y", "PreferNoSchedule")], labels={"disk": "ssd"})
+    world.node("b", 8, 8, taints=[("x", "PreferNoSchedule")])
+    world.node("c", 8, 8, taints=[("z", "NoSchedule")], labels={"disk": "hdd"})
+    match = NodeSelectorRequirement(key="disk", operator="In", values=["ssd"])
+    have = NodeSelectorRequirement(key="disk", operator="Exists")
+    terms = [
+        PreferredSchedulingTerm(weight=30, preference=NodeSelectorTerm(match_expressions=[match])),
+        PreferredSchedulingTerm(weight=10, preference=NodeSelectorTerm(match_expressions=[have])),
+    ]
+    affinity = Affinity(node_affinity=NodeAffinity(preferred_during_scheduling_ignored_during_execution=terms))
+    job = world.job("job")
+    plain = world.task(job, "plain", 1, 1)
+    choosy = world.task(job, "choosy", 1, 1, pod=Pod(spec=PodSpec(affinity=affinity)))
+    tolerant = Pod(
+        spec=PodSpec(tolerations=[Toleration(key="x", operator="Exists"), Toleration(key="y", operator="Exists")])
+    )
+    calm = world.task(job, "calm", 1, 1, pod=tolerant)
+    weights = {"leastrequested.weight": 0, "balancedresource.weight": 0}
+    ssn = world.open("nodeorder", arguments={"nodeorder": weights})
+    rows = all_rows(ssn)
+    assert scores(ssn, plain, rows) == [0.0, 150.0, 300.0]
+    assert scores(ssn, choosy, rows) == [0 + 200.0, 150 + 0.0, 300 + 50.0]
+    assert scores(ssn, calm, rows) == [300.0, 300.0, 300.0]
+
+
+def test_nodeorder_sees_room_where_this_session_has_evicted() -> None:
+    world, task = _scored()
+    victim = world.jobs["ns/other"].tasks["on-node-4"]
+    ssn = world.open("nodeorder")
+    row = np.array([ssn.nodes.row["node-4"]])
+    before = scores(ssn, task, row)
+    statement = Statement(ssn)
+    statement.evict(victim, "preempt", "preempt")
+    assert scores(ssn, task, row) == [463.0]
+    statement.discard()
+    assert scores(ssn, task, row) == before == [406.0]
+
+
+def test_nodeorder_prefers_nodes_that_have_the_image() -> None:
+    """500Mi on 1 of 2 nodes count as 250Mi; (250 - 23) of (1000 - 23) are 23 in 100."""
+    pod = Pod(spec=PodSpec(containers=[Container(image="registry/app")]))
+    held = [{"registry/app:latest": (500 * 1024 * 1024, 1)}, {}]
+    assert image_scores(pod, held, 2).tolist() == [23, 0]  # type: ignore[arg-type]
+
+
+def test_binpack_weighs_resources_and_leaves_out_what_would_not_fit() -> None:
+    """cpu (2 of 8, weight 5) and GPUs (1 of 2, weight 10) by hand: (0.25*5 + 0.5*10) / 15 * 100 * 2."""
+    world = Small()
+    world.node("n", 8, 8, gpu=2)
+    task = world.task(world.job("job"), "t", 2, gpu=1)
+    full = world.task(world.job("other"), "full", 7, on="n")
+    del full
+    arguments = {"binpack.weight": 2, "binpack.cpu": 5, "binpack.resources": "nvidia.com/gpu, x/y"}
+    arguments["binpack.resources.nvidia.com/gpu"] = 10
+    ssn = world.open("binpack", arguments={"binpack": arguments})
+    assert scores(ssn, task, np.array([0])) == pytest.approx([(0 + 0.5 * 10) / 15 * 200]), "cpu is over: 9 of 8"
+
+
+# --- enqueue ------------------------------------------------------------------------------------------------------
+
+
+def test_enqueue_takes_turns_between_queues_and_says_what_it_keeps_out() -> None:
+    """10 cores x 1.2: the jobs of both queues in turn, each queue's by priority; what is over waits."""
+    world = Small()
+    world.node("n", 10, 10)
+    for name, queue, cpu, priority in (("a0", "a", 4, 1), ("a1", "a", 4, 2), ("b0", "b", 6, 1), ("free", "b", 0, 0)):
+        least = world.amount(cpu) if cpu else None
+        world.job(name, queue, phase="Pending", least=least, priority=priority)
+    world.job("running", "a", phase="Running")
+    ssn = world.open("priority", "overcommit")
+    outcome = Outcome(cycle=1, seed=0)
+    enqueue.execute(ssn, outcome)
+    assert outcome.decisions == [Enqueued("ns/a1"), Enqueued("ns/a0"), Enqueued("ns/free")]
+    assert outcome.jobs["ns/b0"].outcome == "gated"
+    assert outcome.jobs["ns/b0"].message.startswith("the cluster is overused for it: cpu: asks 6 on top of 8")
+    assert {job.name: job.phase for job in world.jobs.values()} == {
+        "a0": "Inqueue",
+        "a1": "Inqueue",
+        "b0": "Pending",
+        "free": "Inqueue",
+        "running": "Running",
+    }
