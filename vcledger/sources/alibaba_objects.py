@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
-from uuid import UUID, uuid5
 
-import msgspec
-
-from eventstore.types import INFERRED, NewEvent
-from vcledger.at import MICROS, format_time
+from eventstore.types import NewEvent
+from vcledger.at import MICROS
+from vcledger.sources import made
+from vcledger.sources.made import CREATED, DEFAULT_QUEUE, DELETED, ENDED, GROUP_ANNOTATION, SCHEDULED, observed
 from vcledger.sources.observe import Observer
-from volcano.objects.kinds import BY_NAME, Kind
 
 EPOCH = 1_672_531_200 * MICROS
 """2023-01-01T00:00:00Z, the default for the trace's beginning. The trace is of 2023 and does not name the day."""
@@ -34,17 +32,10 @@ WHOLE_GPU, GPU_SHARE = "nvidia.com/gpu", "volcano.sh/gpu-memory"
 MODEL_LABEL = "alibabacloud.com/gpu-card-model"
 """As the trace's own tools call it (pod_csv_to_yaml.py beside the data)."""
 QOS_LABEL = "alibabacloud.com/qosClass"
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
-DEFAULT_QUEUE = "default"
 PODS_MAX = "110"
 """Pods on a node, of which the trace says nothing: the kubelet's default."""
 
 GPU_MILLI = 1_000
-_UIDS = UUID("6f1c5a3e-52b2-5c0e-9f0b-6f70656e6221")
-
-CREATED, SCHEDULED, ENDED, DELETED = range(4)
-"""The steps of a life. A resourceVersion is made from when it happened and which it is, so that the same row gives the
-same versions in each import."""
 
 
 class NodeRow(NamedTuple):
@@ -89,12 +80,12 @@ def node_events(observer: Observer, row: NodeRow, epoch: int) -> Iterator[NewEve
     if row.model:
         labels[MODEL_LABEL] = row.model
     time = epoch - BEFORE
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": _stamp(time)}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": made.stamp(time)}
     node = {
-        "metadata": _meta("Node", row.name, time, 1) | {"labels": labels},
+        "metadata": made.meta(f"Node/{row.name}", row.name, time, 1) | {"labels": labels},
         "status": {"capacity": resources, "allocatable": resources, "conditions": [ready]},
     }
-    yield _observed(observer, "Node", "ADDED", node, time)
+    yield observed(observer, "Node", "ADDED", node, time)
 
 
 class Lives:
@@ -107,12 +98,7 @@ class Lives:
         """Queues of equal weight, the default one among them."""
         time = self.epoch - BEFORE
         for name in dict.fromkeys((DEFAULT_QUEUE, *names)):
-            queue = {
-                "metadata": _meta("Queue", name, time, 1),
-                "spec": {"weight": 1, "reclaimable": True},
-                "status": {"state": "Open"},
-            }
-            yield _observed(self.observer, "Queue", "ADDED", queue, time)
+            yield made.queue(self.observer, name, time)
 
     def created(self, row: PodRow) -> Iterator[NewEvent]:
         """PodGroup and pod, Pending."""
@@ -141,7 +127,7 @@ class Lives:
             "spec": {"minMember": 1, "queue": row.queue, "minResources": requests(row)},
             "status": status,
         }
-        return _observed(self.observer, "PodGroup", change, group, self.epoch + time)
+        return observed(self.observer, "PodGroup", change, group, self.epoch + time)
 
     def _pod(self, row: PodRow, change: str, step: int, time: int) -> NewEvent:
         spec: dict[str, Any] = {
@@ -156,22 +142,19 @@ class Lives:
         if row.qos:
             meta["labels"] = {QOS_LABEL: row.qos}
         pod = {"metadata": meta, "spec": spec, "status": self._status(row, step)}
-        return _observed(self.observer, "Pod", change, pod, self.epoch + time)
+        return observed(self.observer, "Pod", change, pod, self.epoch + time)
 
     def _status(self, row: PodRow, step: int) -> dict[str, Any]:
         over = step >= ENDED and row.phase in ("Succeeded", "Failed")
         placed = row.scheduled is not None and step != CREATED
         phase = row.phase if over else "Running" if placed and row.phase != "Pending" else "Pending"
-        status: dict[str, Any] = {"phase": phase}
         if placed and row.scheduled is not None:
-            since = _stamp(self.epoch + row.scheduled)
-            status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": since}]
-            status["startTime"] = since
-        return status
+            return made.scheduled_status(phase, self.epoch + row.scheduled)
+        return {"phase": phase}
 
     def _meta(self, kind: str, row: PodRow, step: int, time: int) -> dict[str, Any]:
-        meta = _meta(kind, row.name, self.epoch + row.created, version_of(time, step))
-        return meta | {"namespace": NAMESPACE}
+        version = made.version_of(time, step)
+        return made.meta(f"{kind}/{row.name}", row.name, self.epoch + row.created, version, NAMESPACE)
 
 
 def requests(row: PodRow) -> dict[str, str]:
@@ -183,29 +166,3 @@ def requests(row: PodRow) -> dict[str, str]:
         if row.share == GPU_MILLI:
             found[WHOLE_GPU] = str(row.gpus)
     return found
-
-
-def version_of(time: int, step: int) -> int:
-    """The resourceVersion of a life's step at a time, from 1 on, rising within a life."""
-    return time // 1_000 * 4 + step + 1
-
-
-def _meta(kind: str, name: str, created: int, version: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "uid": str(uuid5(_UIDS, f"{kind}/{name}")),
-        "resourceVersion": str(version),
-        "creationTimestamp": _stamp(created),
-    }
-
-
-def _stamp(time: int) -> str:
-    """Whole seconds, as the API server writes them."""
-    return format_time(time - time % MICROS)
-
-
-def _observed(observer: Observer, kind_name: str, change: str, built: dict[str, Any], time: int) -> NewEvent:
-    kind: Kind = BY_NAME[kind_name]
-    api_version = f"{kind.group}/{kind.versions[0]}" if kind.group else kind.versions[0]
-    data = msgspec.json.encode({"kind": kind.api_kind, "apiVersion": api_version} | built)
-    return observer.event(kind, change, observer.read(kind, data), data, time, INFERRED)

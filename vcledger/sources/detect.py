@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from vcledger.sources import volcano_dump
+from vcledger.sources import simkube, volcano_dump
 from vcledger.sources.alibaba import NODE_COLUMNS, POD_COLUMNS, columns_of
 from vcledger.sources.shape import AUDIT_GROUP, Shape, is_audit, is_list, shapes
 
@@ -30,6 +30,7 @@ class Format(StrEnum):
     dump = "Volcano cache dump"
     openb_nodes = "openb node list"
     openb_pods = "openb pod list"
+    simkube = "SimKube trace"
     empty = "empty"
     unknown = "unknown"
 
@@ -50,6 +51,8 @@ def detect(head: bytes) -> Format:
         return Format.empty
     if text[:1] in _JSON_STARTS:
         return _of_json(text)
+    if simkube.sniff(head):
+        return Format.simkube
     if b"\0" in text or not _YAML_KEY.search(text):
         return _of_table(text)
     return Format.yaml

@@ -181,17 +181,23 @@ class Import:
             )
 
     def _say_what_lacks(self, sources: Sequence[Source]) -> None:
-        """One list of an openb trace without the other, in this call and in the ledger."""
+        """Nodes or pods of a trace that neither this call nor the ledger has."""
         met = {form for source in sources for form in source.forms}
         for have, kind, lacks in (
-            (Format.openb_pods, "Node", "nodes: nothing can be placed on any in a replay"),
-            (Format.openb_nodes, "Pod", "pods: no arrivals, and nothing that ran"),
+            (
+                Format.openb_pods,
+                "Node",
+                "an openb pod list without its node list, which belongs in the same import: nothing can be placed",
+            ),
+            (
+                Format.openb_nodes,
+                "Pod",
+                "an openb node list without a pod list, which belongs in the same import: nothing arrives",
+            ),
+            (Format.simkube, "Node", "a SimKube trace has no nodes: a replay needs some added"),
         ):
-            if (
-                have in met
-                and next(iter(self.ledger.store.read(cluster=self.cluster, kinds=kind, limit=1)), None) is None
-            ):
-                self.report.note(f"an {have} without its list of {lacks}; import both in one call")
+            if have in met and not any(True for _ in self.ledger.store.read(cluster=self.cluster, kinds=kind, limit=1)):
+                self.report.note(lacks)
 
     # --- the files ----------------------------------------------------------------------------------------------
 

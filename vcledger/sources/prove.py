@@ -46,6 +46,12 @@ CANNOT: dict[Format, tuple[str, ...]] = {
         "shared GPUs are counted as volcano.sh/gpu-memory, 1,000 a GPU, over the whole node: that the share of a pod "
         "has to lie on one GPU is not held; what still ran at the trace's end is deleted then",
     ),
+    Format.simkube: (
+        "a SimKube trace has no nodes, binds or status, only owners of pods and when their pods ran: a pod that ran is "
+        "there from its start on, without the time it waited or its node, and whether it succeeded is not told",
+        "of owners without lifecycles it has no pods either: they are made from the number of replicas, and whether "
+        "and when they ran is not told; names, uids and PodGroups of all pods are made by the import",
+    ),
 }
 
 
@@ -57,6 +63,7 @@ IN_SHORT: dict[Format, str] = {
     Format.audit: "changes logged without a body, and when a watcher learned of any",
     Format.dump: "queues, volumes, priority classes, nodes that are not Ready, and reasons",
     Format.openb_nodes: "when nodes came and went, their taints and other labels",
+    Format.simkube: "nodes, binds, how long pods waited, whether they succeeded; pods are made from their owners",
     Format.openb_pods: "which node a pod went to and why it waited, queues, gangs, which GPU a share lies on",
 }
 """The gist of the sentences, for a report that people read each time; docs/importing.md has them too."""

@@ -15,7 +15,7 @@ from itertools import chain
 import msgspec
 
 from vcledger.errors import BadTime
-from vcledger.sources import alibaba, dump
+from vcledger.sources import alibaba, dump, simkube
 from vcledger.sources.alibaba_objects import EPOCH
 from vcledger.sources.audit import AuditLog, in_order
 from vcledger.sources.compress import CutOff
@@ -35,7 +35,7 @@ from vcledger.sources.watchlines import WatchLines
 from volcano.objects.kinds import BY_GROUP_KIND, Kind
 
 DUMP_FACTOR = 16
-"""A cache dump is read whole: it may be this many times as large as one piece of any other format."""
+"""Cache dumps and SimKube traces are read whole: they may be this many times as large as one piece of other formats."""
 
 _LIST_VERSION = re.compile(rb'"apiVersion"\s*:\s*"([^"\\]{1,80})"')
 _SCENARIO = frozenset({"ACTION", "API", "CONTROL", "DB"})
@@ -120,6 +120,9 @@ class Reader:
             case Format.dump:
                 self.met[Format.dump] = None
                 return self._settled(self._dump(chunks))
+            case Format.simkube:
+                self.met[Format.simkube] = None
+                return self._settled(self._simkube(chunks))
             case Format.openb_nodes | Format.openb_pods:
                 self.met[self.format] = None
                 read = alibaba.nodes if self.format is Format.openb_nodes else alibaba.pods
@@ -198,15 +201,11 @@ class Reader:
 
     def _dump(self, chunks: Iterator[bytes]) -> Iterator[Item | Unsure]:
         """A whole dump, or one line that says why it cannot be read."""
-        parts, size, limit = [], 0, self.limit * DUMP_FACTOR
-        for chunk in chunks:
-            parts.append(chunk)
-            size += len(chunk)
-            if size > limit:
-                self._complain(0, f"a dump of more than {limit:,} bytes: raise --max-line-size", b"")
-                return
+        data = self._whole(chunks, "a dump")
+        if data is None:
+            return
         try:
-            parsed = parse(b"".join(parts), self.name)
+            parsed = parse(data, self.name)
         except (NotADump, RecursionError) as error:
             self._complain(0, str(error), b"")
             return
@@ -216,7 +215,28 @@ class Reader:
             time = event.observed_at if moment is not None else self.moments.dump(event.observed_at)
             yield Sighting(time, event._replace(observed_at=time))
         if time:
-            yield dump.marker(self.observer.cluster, self.name, time, b"".join(parts))
+            yield dump.marker(self.observer.cluster, self.name, time, data)
+
+    def _simkube(self, chunks: Iterator[bytes]) -> Iterator[Item | Unsure]:
+        """A whole SimKube trace, or one line that says why it cannot be read."""
+        data = self._whole(chunks, "a SimKube trace")
+        if data is None:
+            return
+        try:
+            yield from simkube.items(data, self.observer, self.tally)
+        except simkube.NotATrace as error:
+            self._complain(0, str(error), b"")
+
+    def _whole(self, chunks: Iterator[bytes], what: str) -> bytes | None:
+        """All of a stream that is of no use in part; None, which is told, when it is too large."""
+        parts, size, limit = [], 0, self.limit * DUMP_FACTOR
+        for chunk in chunks:
+            parts.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                self._complain(0, f"{what} of more than {limit:,} bytes: raise --max-line-size", b"")
+                return None
+        return b"".join(parts)
 
     # --- one value ----------------------------------------------------------------------------------------------
 

@@ -215,8 +215,8 @@ def test_a_list_alone_says_what_is_missing(tmp_path: Path) -> None:
     pods = imported(tmp_path, table(tmp_path, PODS), db="pods.db")
     nodes = imported(tmp_path, table(tmp_path, NODES, "nodes.csv"), db="nodes.db")
     both = imported(tmp_path, table(tmp_path, PODS), table(tmp_path, NODES, "nodes.csv"), db="both.db")
-    assert any("without its list of nodes" in note for note in pods.notes)
-    assert any("without its list of pods" in note for note in nodes.notes)
+    assert any("without its node list" in note for note in pods.notes)
+    assert any("without a pod list" in note for note in nodes.notes)
     assert both.notes == []
     assert any("which node a pod went to" in sentence for sentence in pods.cannot_prove)
 
