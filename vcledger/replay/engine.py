@@ -1,6 +1,6 @@
-"""A replay: the plan, the result, and the one function that runs it.
+"""A replay: the plan, and the one function that runs it.
 
-Owns their shapes. Must not know how a mode works inside (`shadow`, `free`) nor what a change is. Called by
+Owns the plan's shape. Must not know how a mode works inside (`shadow`, `free`) nor what a change is. Called by
 `cli.replay`, `vcledger.replay.variants` and users' code.
 """
 
@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
-import msgspec
+from msgspec.structs import replace
 
+from vcledger.errors import BadTime, VcledgerError
 from vcledger.ledger import Ledger
+from vcledger.replay.deciding import MakeDecider, session_decider
 from vcledger.replay.inputs import Change
+from vcledger.replay.report import Counts, Divergence, Progress, ReplayResult, Side, Usage, Wait
 
 Mode = Literal["shadow", "free"]
 
@@ -47,104 +52,22 @@ class ReplayPlan:
     period_seconds: float = 1.0
 
 
-class Progress(msgspec.Struct, frozen=True):
-    """How far a replay has come: the source's position between `first` and `last`, the trace's time in microseconds."""
-
-    position: int
-    first: int
-    last: int
-    now: int
-    cycles: int = 0
-    placed: int = 0
-    pending: int = 0
+class ShadowHasNoChanges(VcledgerError):
+    """Changes of objects were asked for in shadow mode."""
 
 
-class Wait(msgspec.Struct, frozen=True):
-    """Seconds from a pod's creation to its place, of the pods that got one."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A plan with all that its mode needs: the range of the source, who decides, whom to tell, when to stop."""
 
-    count: int = 0
-    p50: float = 0.0
-    p95: float = 0.0
-    max: float = 0.0
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """The share of what all nodes have that is in use: the mean over the replayed time, the most, and the mean of each
-    of some equal stretches of time."""
-
-    mean: float = 0.0
-    peak: float = 0.0
-    series: list[float] = []
-
-
-class Side(msgspec.Struct, frozen=True):
-    """What one side decided about a pod, and why: `node` '' when it left the pod pending, `time` in microseconds."""
-
-    node: str = ""
-    time: int | None = None
-    reason: str = ""
-
-
-class Divergence(msgspec.Struct, frozen=True):
-    """A pod for which the record and the replay differ. `position` is the recorded decision's in the source (that of
-    the pod's last observation where the record left it pending)."""
-
-    position: int
-    pod: str
-    kind: str
-    recorded: Side
-    replayed: Side
-
-
-class Counts(msgspec.Struct, frozen=True):
-    """Pods, by how the record's decision and ours compare. `unknown_node`: the record says that the pod ran, but not
-    where. `infeasible`: placed there on a node that our predicates refuse."""
-
-    same_node: int = 0
-    other_node: int = 0
-    infeasible: int = 0
-    only_here: int = 0
-    only_there: int = 0
-    unknown_node: int = 0
-    neither: int = 0
-
-
-class ReplayResult(msgspec.Struct, frozen=True):
-    """What came of a replay; all values are plain, so that it goes through JSON and back. Times in microseconds.
-
-    `pods` is all pods of the scheduler that there were; `placed` and `pending` are ours in free mode, and in shadow
-    what the session would have placed. `waits` by queue, '' for all. `usage` by resource. `notes` are lines for people
-    about what the record cannot say or what was passed over."""
-
-    mode: str
-    name: str
+    source: Ledger
+    plan: ReplayPlan
     cluster: str
     first: int
     last: int
-    seed: int
-    finished: bool = True
-    stopped_at: int = 0
-    ledger: str = ""
-    started: int = 0
-    ended: int = 0
-    events: int = 0
-    cycles: int = 0
-    pods: int = 0
-    placed: int = 0
-    pending: int = 0
-    placed_recorded: int = 0
-    counts: Counts = Counts()
-    waits: dict[str, Wait] = {}
-    waits_recorded: dict[str, Wait] = {}
-    usage: dict[str, Usage] = {}
-    usage_recorded: dict[str, Usage] = {}
-    gangs_broken: int = 0
-    evictions: int = 0
-    evictions_recorded: int = 0
-    makespan_seconds: float = 0.0
-    divergence: Divergence | None = None
-    divergences: int = 0
-    notes: list[str] = []
+    decider: MakeDecider
+    progress: Callable[[Progress], None] | None
+    stop: Callable[[], bool]
 
 
 def run_replay(
@@ -164,4 +87,44 @@ def run_replay(
     progress  told now and then
     stop      asked now and then; once it says True the replay ends cleanly, with `finished` False
     """
-    raise NotImplementedError
+    cluster = source.cluster(plan.cluster)
+    first, last = _range(source, plan)
+    decider = session_decider(plan.conf, plan.seed)
+    job = Job(source, plan, cluster, first, last, decider, progress, stop or (lambda: False))
+    if plan.mode == "shadow":
+        if plan.changes:
+            raise ShadowHasNoChanges("a shadow replay looks at what was recorded: changes need --mode free")
+        from vcledger.replay.shadowing import run_shadow
+
+        return run_shadow(job, out, resume=resume)
+    from vcledger.replay.freely import run_free
+
+    if out is not None:
+        return run_free(job, out, resume=resume)
+    with TemporaryDirectory(prefix="vcledger-replay-") as folder:
+        return replace(run_free(job, str(Path(folder) / "result.db"), resume=False), ledger="")
+
+
+def _range(source: Ledger, plan: ReplayPlan) -> tuple[int, int]:
+    """The positions between which the replay runs. BadTime where the first is not before the last."""
+    head = source.store.head()
+    last = head if plan.to_position is None else min(plan.to_position, head)
+    if plan.from_position >= last:
+        raise BadTime(f"nothing lies between positions {plan.from_position} and {last}: there is nothing to replay")
+    return plan.from_position, last
+
+
+__all__ = [
+    "Change",
+    "Counts",
+    "Divergence",
+    "Job",
+    "Progress",
+    "ReplayPlan",
+    "ReplayResult",
+    "ShadowHasNoChanges",
+    "Side",
+    "Usage",
+    "Wait",
+    "run_replay",
+]

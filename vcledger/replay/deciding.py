@@ -1,0 +1,75 @@
+"""Who decides in a replay: Volcano's session over a mirror of the cache, behind the few calls that a replay makes.
+
+Owns that seam, at which tests put a decider of their own. Must not know modes. Called by `vcledger.replay.free` and
+`vcledger.replay.shadow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Protocol
+
+from projections.cache import Cache
+from projections.cache.state import PodRef
+from vcledger.scheduler.session.conf import SessionConf
+from vcledger.scheduler.session.outcome import Outcome
+from volcano.events.base import DomainEvent, Subject
+from volcano.objects.core import Pod
+
+if TYPE_CHECKING:
+    from vcledger.scheduler.session.framework import PluginFactory
+
+
+class Decider(Protocol):
+    """What decides. It holds the cache it was made for, and is told of every object that an event touched."""
+
+    def touch(self, kind: str, namespace: str, name: str) -> None:
+        """An event about the object has been folded."""
+        ...
+
+    def decide(self, now: int, cycle: int, only: Collection[str] | None = None) -> Outcome:
+        """One cycle, limited to some jobs where `only` names them. Changes nothing."""
+        ...
+
+    def events(self, outcome: Outcome) -> list[tuple[Subject, DomainEvent]]:
+        """A cycle as events of the log."""
+        ...
+
+
+PodOf = Callable[[PodRef], Pod | None]
+MakeDecider = Callable[[Cache, PodOf], Decider]
+
+
+class SessionDecider:
+    """The session of `vcledger.scheduler.session`."""
+
+    def __init__(
+        self, cache: Cache, pod_of: PodOf, conf: SessionConf, seed: int, plugins: dict[str, PluginFactory]
+    ) -> None:
+        from vcledger.scheduler.session.mirror import Mirror
+
+        self.mirror = Mirror(cache, pod_of)
+        self.conf, self.seed, self.plugins = conf, seed, plugins
+
+    def touch(self, kind: str, namespace: str, name: str) -> None:
+        self.mirror.touch(kind, namespace, name)
+
+    def decide(self, now: int, cycle: int, only: Collection[str] | None = None) -> Outcome:
+        from vcledger.scheduler.session.run import run
+
+        return run(self.mirror, self.conf, seed=self.seed, cycle=cycle, now=now, plugins=self.plugins, only=only)
+
+    def events(self, outcome: Outcome) -> list[tuple[Subject, DomainEvent]]:
+        from vcledger.scheduler.session.outcome import events_of
+
+        return events_of(outcome)
+
+
+def session_decider(conf_text: str, seed: int) -> MakeDecider:
+    """A maker of deciders from a configuration file's text, '' for Volcano's default. Raises as `read_conf` does."""
+    from vcledger.plugins import all_plugins
+    from vcledger.scheduler.session.conf import DEFAULT_CONF, read_conf
+
+    plugins = dict(all_plugins())
+    conf = read_conf(conf_text or DEFAULT_CONF, plugins)
+    return lambda cache, pod_of: SessionDecider(cache, pod_of, conf, seed, plugins)

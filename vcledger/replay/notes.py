@@ -1,0 +1,84 @@
+"""Lines for people about what a replay could not do or say.
+
+Owns their words. Must not know modes. Called by `vcledger.replay.freely` and `vcledger.replay.shadowing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from projections.cache import Cache
+from vcledger.replay.inputs import Reading
+from vcledger.replay.record import Record
+from vcledger.replay.world import World
+
+NAMED_MAX = 3
+
+
+def notes_of(reading: Reading, world: World) -> list[str]:
+    """What is to be said after a free replay."""
+    return [
+        *passed_over(reading),
+        *without_nodes(world.cache),
+        *impossible(world.cache),
+        *unknown_nodes(world.record),
+        *never_seen(world),
+    ]
+
+
+def passed_over(reading: Reading) -> list[str]:
+    """Observations that were left out."""
+    found = []
+    if reading.late:
+        found.append(f"{reading.late} observations go back in time (the record had got past them): they were left out")
+    if reading.unread:
+        found.append(f"{reading.unread} objects cannot be read as what they claim to be: they were left out")
+    return found
+
+
+def without_nodes(cache: Cache) -> list[str]:
+    """A cluster without nodes."""
+    return [] if cache.node_objects else ["the record has no node: nothing can be placed"]
+
+
+def impossible(cache: Cache) -> list[str]:
+    """Pods that ask for a resource that no node has."""
+    had = {name for info in cache.nodes.values() for name, amount in info.allocatable.amounts().items() if amount > 0}
+    asking: dict[str, list[str]] = {}
+    for key, ref in sorted(cache.pods.items()):
+        if ref.node_name or not cache.node_objects:
+            continue
+        for name, amount in ref.request.amounts().items():
+            if amount > 0 and name not in had and name != "pods":
+                asking.setdefault(name, []).append(key)
+    return [f"no node has any {name}: {listed(keys)} cannot be placed" for name, keys in sorted(asking.items())]
+
+
+def unknown_nodes(record: Record) -> list[str]:
+    """Pods that ran, the record doesn't say where."""
+    lives = [life for life in record.lives.values() if life.started is not None]
+    unknown = sum(not life.node for life in lives)
+    if not unknown:
+        return []
+    return [f"of {unknown} pods that ran the record does not say on which node: only that they ran is compared"]
+
+
+def never_seen(world: World) -> list[str]:
+    """Pods made from a Job's templates, as the record never had them."""
+    made = [course.key for course in world.courses.values() if not course.lives]
+    if not made:
+        return []
+    return [
+        f"{len(made)} pods were made from their Jobs' templates, as the recorded scheduler never let them in: how long "
+        f"they would run is unknown, so they run on ({listed(made)})"
+    ]
+
+
+def listed(keys: Iterable[str]) -> str:
+    """A few names, and how many more."""
+    every = list(keys)
+    more = f" and {len(every) - NAMED_MAX} more" if len(every) > NAMED_MAX else ""
+    return ", ".join(every[:NAMED_MAX]) + more
+
+
+__all__ = ["impossible", "listed", "notes_of", "passed_over", "unknown_nodes", "without_nodes"]

@@ -1,0 +1,443 @@
+"""The simulated cluster of a free replay: what its events made of it, and what is due.
+
+Owns the fold of a result ledger: the cache, the pods' lives here, the groups let in, and the agenda of what follows by
+itself. Nothing of it changes but by an event of the result ledger, so an interrupted replay goes on from the ledger
+alone. Must not know what is decided nor how events are written. Called by `vcledger.replay.free`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any, Literal
+
+from projections.cache import Cache, CacheConfig
+from projections.cache.brief import decode_brief
+from projections.cache.fold import evolve
+from projections.cache.state import PodRef
+from vcledger.replay.courses import Course, Spans
+from vcledger.replay.figures import Meter
+from vcledger.replay.record import ENDED, Record, decode, encode, job_owner, told_to_go
+from vcledger.replay.result import made_uid
+from volcano.events.base import DomainEvent, Recorded, Subject
+from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
+from volcano.events.scheduling import TaskPipelined, TaskUnschedulable
+from volcano.objects import kinds
+from volcano.objects.core import Pod
+
+Deed = Literal["arrive", "run", "end", "go", "again", "drop-group"]
+STRUCTS: dict[str, type[DomainEvent]] = {"ADDED": ObjectAdded, "MODIFIED": ObjectModified, "DELETED": ObjectDeleted}
+OBJECTS = {"ObjectAdded": "ADDED", "ObjectModified": "MODIFIED", "ObjectDeleted": "DELETED"}
+
+
+@dataclass(slots=True)
+class Alive:
+    """A pod that is there. Times in microseconds, None: not yet."""
+
+    uid: str
+    course: Course
+    obj: dict[str, Any]
+    created: int
+    position: int = 0
+    node: str = ""
+    placed: int | None = None
+    running: int | None = None
+    ended: int | None = None
+    going: bool = False
+    evicted: bool = False
+    holds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return self.course.key
+
+
+@dataclass(slots=True)
+class Standing:
+    """A PodGroup that is there."""
+
+    uid: str
+    key: str
+    obj: dict[str, Any]
+    let_in: int | None = None
+
+    @property
+    def phase(self) -> str:
+        return str(self.obj["status"].get("phase") or "Pending")
+
+
+@dataclass(slots=True)
+class Placing:
+    """How a course fared here: its first place, and its last word while it had none."""
+
+    node: str = ""
+    arrived: int | None = None
+    placed: int | None = None
+    position: int = 0
+    queue: str = ""
+    said: str = ""
+
+
+class World:
+    """The state of the simulated cluster. `agenda` is a heap of (time, number, deed, uid)."""
+
+    def __init__(
+        self,
+        record: Record,
+        courses: list[Course],
+        spans: Spans,
+        seed: int,
+        model: str,
+        config: CacheConfig,
+        touch: Callable[[str, str, str], None] = lambda kind, namespace, name: None,
+    ) -> None:
+        self.record, self.spans, self.seed = record, spans, seed
+        self.cache = Cache(model, config)
+        self.touch = touch
+        self.courses = {course.uid: course for course in courses}
+        self.course_of: dict[str, Course] = dict(self.courses)
+        self.pods: dict[str, Alive] = {}
+        self.by_key: dict[str, Alive] = {}
+        self.groups: dict[str, Standing] = {}
+        self.group_at: dict[str, Standing] = {}
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.agenda: list[tuple[int, int, Deed, str]] = []
+        self.closed: dict[str, int] = {}
+        self.placings: dict[str, Placing] = {}
+        self.said: dict[str, str] = {}
+        self.on_node: dict[str, dict[str, None]] = {}
+        self.evictions = self.broken = 0
+        self.unplaced: dict[str, None] = {}
+        self.not_let_in: dict[str, None] = {}
+        self.meter = Meter()
+        self.dirty = True
+        self.changed_jobs: dict[str, None] = {}
+        self._payloads: dict[str, tuple[int, bytes]] = {}
+        self._read: dict[str, tuple[int, Pod]] = {}
+        self._number = 0
+        self._gated: dict[str, list[Course]] = {}
+        self._after: dict[str, list[Course]] = {}
+        for course in courses:
+            if course.gate is not None:
+                self._gated.setdefault(course.gate[0], []).append(course)
+            elif course.after is not None:
+                self._after.setdefault(course.after[0], []).append(course)
+
+    # --- what others ask ------------------------------------------------------------------------------------------
+
+    def pod_of(self, ref: PodRef) -> Pod | None:
+        """The object of a pod of the cache."""
+        key = f"{ref.namespace}/{ref.name}"
+        held = self._payloads.get(key)
+        if held is None:
+            return None
+        known = self._read.get(key)
+        if known is None or known[0] != held[0]:
+            known = self._read[key] = held[0], kinds.decode("Pod", held[1])
+        return known[1]
+
+    def due(self) -> int | None:
+        """When the next thing on the agenda happens."""
+        return self.agenda[0][0] if self.agenda else None
+
+    def take_due(self, now: int) -> Iterator[tuple[Deed, str]]:
+        """What is due, one by one; what it leads to may be due at once, too."""
+        while self.agenda and self.agenda[0][0] <= now:
+            _, _, deed, uid = heappop(self.agenda)
+            yield deed, uid
+
+    def forget_until(self, now: int) -> None:
+        """Drops what has happened already, when a result ledger was read that reaches to `now`."""
+        for _ in self.take_due(now):
+            pass
+
+    def _plan(self, time: int, deed: Deed, uid: str) -> None:
+        self._number += 1
+        heappush(self.agenda, (time, self._number, deed, uid))
+
+    # --- the fold -------------------------------------------------------------------------------------------------
+
+    def see(self, recorded: Recorded, payload: bytes) -> None:
+        """One event of a result ledger, as it was stored."""
+        change = OBJECTS.get(type(recorded.event).__name__)
+        if change is not None:
+            self.observe(recorded.position, recorded.observed_at, recorded.kind, change, decode(payload), payload)
+        else:
+            self.hear(recorded.subject, recorded.event)
+
+    def hear(self, subject: Subject, event: DomainEvent) -> None:
+        """What a cycle said."""
+        text, key = repeatable(event), key_of(subject, event)
+        if text is not None:
+            self.said[key] = text
+        else:
+            self.said.pop(key, None)
+        if isinstance(event, TaskUnschedulable) and (course := self.course_of.get(subject.uid)) is not None:
+            self.placings[course.uid].said = event.message
+
+    def observe(self, position: int, now: int, kind: str, change: str, obj: dict[str, Any], payload: bytes) -> None:
+        """An object added, changed or gone at `position` of the result ledger."""
+        meta = obj["metadata"]
+        namespace, name, uid = meta.get("namespace") or "", meta["name"], meta.get("uid") or ""
+        if kind == "Pod":
+            self._before_pod(now, change, uid, obj)
+        self._fold(position, now, kind, change, (namespace, name, uid), payload)
+        if kind == "Pod":
+            self._see_pod(position, now, change, uid, obj, payload)
+        elif kind == "PodGroup":
+            self._see_group(now, change, f"{namespace}/{name}", obj)
+        elif kind == "VolcanoJob":
+            self._see_job(now, change, uid, obj)
+        elif kind == "Node":
+            self.meter.node(now, name, self._room(name))
+            if change == "DELETED":
+                self._lose_node(now, name)
+        self.dirty = True
+
+    def _fold(self, position: int, now: int, kind: str, change: str, at: tuple[str, str, str], payload: bytes) -> None:
+        read = decode_brief if kind == "Pod" else kinds.DECODERS[kind].decode
+        event = STRUCTS[change](object=read(payload))
+        version = None if change == "DELETED" else position
+        evolve(self.cache, Recorded(position, "", kind, *at, now, 0, False, version, None, None, event))
+        self.touch(kind, at[0], at[1])
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    def _before_pod(self, now: int, change: str, uid: str, obj: dict[str, Any]) -> None:
+        """A gang breaks when a member that ran is taken from it, and too few are left."""
+        pod = self.pods.get(uid)
+        if pod is None or pod.placed is None or pod.ended is not None or pod.going:
+            return
+        taken = (change == "MODIFIED" and told_to_go(obj["status"].get("conditions") or [])) or (
+            change == "DELETED" and pod.node not in self.cache.node_objects
+        )
+        job = self.cache.jobs.get(pod.course.group)
+        if taken and job is not None and job.ready_task_num == job.min_available > 0:
+            self.broken += 1
+
+    def _see_pod(self, position: int, now: int, change: str, uid: str, obj: dict[str, Any], payload: bytes) -> None:
+        meta = obj["metadata"]
+        key = f"{meta.get('namespace')}/{meta['name']}"
+        if change == "DELETED":
+            self._payloads.pop(key, None)
+            self._read.pop(key, None)
+        else:
+            self._payloads[key] = position, payload
+        course = self.course_of.get(uid)
+        if course is None:
+            return
+        self.changed_jobs[course.group] = None
+        pod = self.pods.get(uid)
+        if pod is None:
+            if change == "DELETED":
+                return
+            pod = self.pods[uid] = self.by_key[key] = Alive(uid, course, obj, now)
+            self.unplaced[uid] = None
+            self._arrived(pod, now)
+        pod.obj, pod.position = obj, position
+        if change == "DELETED":
+            self._gone(pod, now)
+        else:
+            self._lives(pod, now)
+
+    def _arrived(self, pod: Alive, now: int) -> None:
+        placing = self.placings.setdefault(pod.course.uid, Placing())
+        if placing.arrived is None:
+            placing.arrived = now
+        job = self.cache.jobs.get(pod.course.group)
+        placing.queue = job.queue if job is not None else ""
+
+    def _lives(self, pod: Alive, now: int) -> None:
+        """What a pod's new state leads to."""
+        course, spec, status = pod.course, pod.obj["spec"], pod.obj["status"]
+        phase = status.get("phase") or ""
+        if pod.placed is None and spec.get("nodeName"):
+            self._placed(pod, now, spec["nodeName"])
+            if phase == "Pending":
+                self._plan(now + course.delay, "run", pod.uid)
+        if pod.running is None and phase == "Running":
+            pod.running = now
+            if course.run is not None:
+                self._plan(now + course.run, "end" if course.phase else "go", pod.uid)
+        if pod.ended is None and phase in ENDED:
+            pod.ended = now
+            self._leave(pod, now)
+            if course.linger is not None:
+                self._plan(now + course.linger, "go", pod.uid)
+            self._close(course, now)
+        if not pod.evicted and told_to_go(status.get("conditions") or []):
+            pod.evicted = True
+            self.evictions += 1
+        if not pod.going and pod.obj["metadata"].get("deletionTimestamp"):
+            pod.going = True
+            self._plan(now + self.grace_of(pod), "go", pod.uid)
+
+    def grace_of(self, pod: Alive) -> int:
+        """From being told to go to being gone."""
+        return pod.course.grace or self.spans.grace
+
+    def node_lost(self, pod: Alive) -> bool:
+        """Whether the pod was still to do something on a node that is not there any more."""
+        return bool(pod.node) and pod.node not in self.cache.node_objects and pod.ended is None
+
+    def _placed(self, pod: Alive, now: int, node: str) -> None:
+        pod.placed, pod.node = now, node
+        self.unplaced.pop(pod.uid, None)
+        ref = self.cache.pods.get(pod.key)
+        if ref is not None:
+            pod.holds = ref.request.amounts()
+            self.meter.take(now, pod.holds)
+        self.on_node.setdefault(node, {})[pod.uid] = None
+        placing = self.placings[pod.course.uid]
+        if placing.placed is None:
+            placing.placed, placing.node, placing.position = now, node, pod.position
+        job = self.cache.jobs.get(pod.course.group)
+        if job is not None:
+            placing.queue = job.queue
+
+    def _leave(self, pod: Alive, now: int) -> None:
+        if self.on_node.get(pod.node, {}).pop(pod.uid, False) is None:
+            self.meter.give_back(now, pod.holds)
+
+    def _gone(self, pod: Alive, now: int) -> None:
+        course = pod.course
+        self._leave(pod, now)
+        self.unplaced.pop(pod.uid, None)
+        del self.pods[pod.uid]
+        if self.by_key.get(pod.key) is pod:
+            del self.by_key[pod.key]
+        if (pod.evicted or self.node_lost(pod)) and course.uid not in self.closed and controlled(pod.obj):
+            uid = made_uid(self.seed, "again", pod.uid)
+            self.course_of[uid] = course
+            self._plan(now + self.spans.again, "again", uid)
+            return
+        self._close(course, now)
+        for later in self._after.get(course.uid, ()):
+            assert later.after is not None
+            self._plan(now + later.after[1], "arrive", later.uid)
+
+    def _close(self, course: Course, now: int) -> None:
+        """The course is at its end; a PodGroup whose pods are all there goes as it did."""
+        if course.uid in self.closed:
+            return
+        self.closed[course.uid] = now
+        standing = self.group_at.get(course.group)
+        recorded = self.record.groups.get(standing.uid) if standing is not None else None
+        if standing is None or recorded is None or recorded.deleted is None:
+            return
+        gone = [life.gone for life in recorded.lives]
+        if recorded.lives and all(one is not None and one <= recorded.deleted for one in gone):
+            mine = {self._origin(life.uid) for life in recorded.lives}
+            if all(uid in self.closed for uid in mine):
+                gap = recorded.deleted - max(one for one in gone if one is not None)
+                self._plan(now + max(0, gap), "drop-group", standing.uid)
+
+    def _origin(self, uid: str) -> str:
+        course = self.course_of.get(uid)
+        return course.uid if course is not None else self._merged().get(uid, uid)
+
+    def _merged(self) -> dict[str, str]:
+        """Lives that follow from an eviction, to the course that they belong to."""
+        if not hasattr(self, "_merged_lives"):
+            self._merged_lives = {life.uid: one.uid for one in self.courses.values() for life in one.lives}
+        return self._merged_lives
+
+    def _room(self, name: str) -> dict[str, float]:
+        info = self.cache.nodes.get(name)
+        return info.allocatable.amounts() if info is not None and name in self.cache.node_objects else {}
+
+    def _lose_node(self, now: int, name: str) -> None:
+        """A node is gone, and so are its pods."""
+        for uid in list(self.on_node.get(name, ())):
+            self._plan(now, "go", uid)
+
+    # --- groups and jobs ------------------------------------------------------------------------------------------
+
+    def _see_group(self, now: int, change: str, key: str, obj: dict[str, Any]) -> None:
+        uid = obj["metadata"].get("uid") or ""
+        self.changed_jobs[key] = None
+        if change == "DELETED":
+            standing = self.groups.pop(uid, None)
+            self.not_let_in.pop(uid, None)
+            if standing is not None and self.group_at.get(key) is standing:
+                del self.group_at[key]
+            return
+        standing = self.groups.get(uid)
+        if standing is None:
+            standing = self.groups[uid] = self.group_at[key] = Standing(uid, key, obj)
+        standing.obj = obj
+        if standing.phase == "Pending":
+            self.not_let_in[uid] = None
+        else:
+            self.not_let_in.pop(uid, None)
+        if standing.let_in is None and standing.phase != "Pending":
+            standing.let_in = now
+            self._let_in(standing, now)
+
+    def _let_in(self, standing: Standing, now: int) -> None:
+        """The job's controller makes its pods."""
+        gated = self._gated.get(standing.uid, ())
+        for course in gated:
+            assert course.gate is not None
+            if course.uid not in self.closed:
+                self._plan(now + course.gate[1], "arrive", course.uid)
+        recorded = self.record.groups.get(standing.uid)
+        job = self.jobs.get(job_owner(standing.obj["metadata"]))
+        if job is None or (recorded is not None and recorded.lives):
+            return
+        for course in templated(job, standing.key, self.seed):
+            self.courses[course.uid] = self.course_of[course.uid] = course
+            self._plan(now + self.spans.made, "arrive", course.uid)
+
+    def _see_job(self, now: int, change: str, uid: str, obj: dict[str, Any]) -> None:
+        if change != "DELETED":
+            self.jobs[uid] = obj
+            return
+        self.jobs.pop(uid, None)
+        for course in [course for course in self.courses.values() if course.owner == uid and not course.lives]:
+            self.close_at(course, now)
+
+    def close_at(self, course: Course, now: int) -> None:
+        """Somebody takes the course's pod away."""
+        pod = self.by_key.get(course.key)
+        self._close(course, now)
+        if pod is not None and pod.course is course:
+            self._plan(now, "go", pod.uid)
+
+
+def controlled(obj: dict[str, Any]) -> bool:
+    """Whether somebody makes the pod again when it is gone."""
+    return any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
+
+
+def templated(job: dict[str, Any], group: str, seed: int) -> list[Course]:
+    """The pods that a Volcano Job's controller makes from its templates (the controller's createJobPod): names
+    JOB-TASK-INDEX, the group and the task's name as annotations and labels."""
+    from vcledger.replay.templates import pods_of
+
+    meta = job["metadata"]
+    made = []
+    for name, body in pods_of(job, group.partition("/")[2]):
+        uid = made_uid(seed, "made", meta.get("uid") or "", name)
+        made.append(Course(uid, meta.get("namespace") or "", name, group, meta.get("uid") or "", body))
+    return made
+
+
+def repeatable(event: DomainEvent) -> str | None:
+    """What an event says that a waiting job or task is told cycle by cycle; None for a decision."""
+    if isinstance(event, TaskUnschedulable):
+        return f"{event.reason} {event.message}"
+    if isinstance(event, TaskPipelined):
+        return f"pipelined {event.node}"
+    if type(event).__name__ in ("JobConsidered", "AllocationDiscarded"):
+        return encode(event).decode()
+    return None
+
+
+def key_of(subject: Subject, event: DomainEvent) -> str:
+    """What an event speaks of, apart from its cycle: the same words about the same are not said again."""
+    return f"{type(event).__name__ == 'JobConsidered'} {subject.kind}/{subject.namespace}/{subject.name}/{subject.uid}"
+
+
+__all__ = ["Alive", "Placing", "Standing", "World", "controlled", "key_of", "repeatable"]
