@@ -22,7 +22,7 @@ from vcledger.proof_binds import HOWS as BIND_HOWS
 from vcledger.proof_binds import REFUSED, Judged, judge_binds
 from vcledger.proof_log import PERIOD_MICROS, cycles
 from vcledger.proof_trial import TrialSpeaker
-from vcledger.proof_words import ANSWER, KINDS, NODE, WORD_FOR_WORD, Compared, Speaks, compare_words
+from vcledger.proof_words import ANSWER, KINDS, MISSED, Compared, Speaks, compare_words
 from vcledger.proof_words import HOWS as WORD_HOWS
 
 TOTAL = "all"
@@ -47,8 +47,8 @@ class Proof:
 
     @property
     def differing(self) -> list[Compared]:
-        """The sentences that did not come out, not even but for the node."""
-        return [one for one in self.sentences if one.how not in {WORD_FOR_WORD, NODE, ANSWER}]
+        """The sentences that did not come out."""
+        return [one for one in self.sentences if one.how in MISSED]
 
     @property
     def made(self) -> int:
@@ -57,8 +57,8 @@ class Proof:
 
     @property
     def equal(self) -> int:
-        """How many did: word for word, or but for the node, of several that fit."""
-        return self.word_counts.get(WORD_FOR_WORD, 0) + self.word_counts.get(NODE, 0)
+        """How many did: word for word, or but for the node, of several that fit, or with the binds in flight."""
+        return self.made - len(self.differing)
 
 
 def proof(

@@ -29,10 +29,10 @@ class _Tried(NamedTuple):
 
 
 class TrialSpeaker:
-    """Speaks for one state. `free`: uids of pods that hold nothing on the node for which their volumes were asked."""
+    """Speaks for one state; see `vcledger.proof_words.Speaks`."""
 
-    def __init__(self, ledger: Ledger, cache: Cache, free: frozenset[str] = frozenset()) -> None:
-        self.cache, self.views = cache, Views(ledger, cache, free)
+    def __init__(self, ledger: Ledger, cache: Cache, free: frozenset[str], in_flight: Mapping[str, str]) -> None:
+        self.cache, self.views = cache, Views(ledger, cache, free, in_flight)
         self._tried: dict[str, _Tried | None] = {}
 
     def of_pod(self, key: str, uid: str) -> str | None:

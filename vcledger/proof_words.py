@@ -5,7 +5,9 @@ looking at any condition or Event. Called by `vcledger.proof`.
 
 A cycle looks at the state that it began with, and at what it has itself decided since; it writes its conditions when it
 ends. So a sentence is made of the state before the first write of its cycle, and, where that does not give it, of the
-state just before it was observed, in which the binds of its cycle stand.
+state just before it was observed, in which the binds of its cycle stand. Binds that failed never stand in any state,
+and yet their pods held their place until then; so where neither gives it, they are put in, as far as the record names
+their node afterwards.
 """
 
 from __future__ import annotations
@@ -22,19 +24,21 @@ from vcledger.proof_log import Cycle, Written
 if TYPE_CHECKING:
     from vcledger.ledger import Ledger
 
-WORD_FOR_WORD, NODE, REASON, COUNTS, OTHER, ANSWER = (
+WORD_FOR_WORD, NODE, IN_FLIGHT, REASON, COUNTS, OTHER, ANSWER = (
     "word for word",
     "but for the node",
+    "with binds in flight",
     "other reason",
     "other counts",
     "other",
     "answer unseen",
 )
 FAILED = "SchedulerError"
-HOWS = (WORD_FOR_WORD, NODE, REASON, COUNTS, OTHER, ANSWER)
-"""How a sentence compares with ours: equal; equal but for the node that it names, which we let through too; equal but
-for which of a node's several reasons is named; equal but for numbers; otherwise different; or it repeats an answer of
-the API server that the record does not have, so that there is nothing to make it of."""
+MISSED = (REASON, COUNTS, OTHER)
+HOWS = (WORD_FOR_WORD, NODE, IN_FLIGHT, REASON, COUNTS, OTHER, ANSWER)
+"""How a sentence compares with ours: equal; equal but for the node that it names, which we let through too; equal once
+failed binds are put in; equal but for which of a node's several reasons is named; equal but for numbers; otherwise
+different; or it repeats an answer of the API server that the record lacks, so that there is nothing to make it of."""
 
 KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("may be assigned", re.compile(r"Pod \S+ can possibly be assigned to (\S+), once minAvailable is satisfied")),
@@ -48,6 +52,7 @@ KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("group that waits", re.compile(r"\d+/\d+ tasks in gang unschedulable: ")),
     ("failed bind", re.compile(r"failed to bind to node |execute preBind for pod ")),
 )
+_FAILED_ON = re.compile(r"failed to bind to node (\S+): ")
 _ASSIGNED = re.compile(r"(?<=can possibly be assigned to )\S+(?=, once)")
 _NUMBER = re.compile(r"\d+")
 
@@ -68,9 +73,9 @@ class Speaker(Protocol):
         """The nodes that the pod's (or for a PodGroup: its first failed member's) sentence counts, with all reasons."""
 
 
-Speaks = Callable[["Ledger", Cache, frozenset[str]], Speaker]
-"""Makes the speaker of a state. The uids are of pods whose bind failed in the cycle: they hold nothing until they are
-tried again."""
+Speaks = Callable[["Ledger", Cache, frozenset[str], Mapping[str, str]], Speaker]
+"""Makes the speaker of a state. The uids are of pods whose bind failed in the cycle: no volume that was asked for them
+holds a place for them until they are tried again. Then node by uid of pods whose bind is in flight."""
 
 
 class Compared(NamedTuple):
@@ -95,19 +100,38 @@ def compare_words(
     ledger: Ledger, cluster: str, parts: Sequence[Cycle], model: str, config: CacheConfig, speaks: Speaks
 ) -> list[Compared]:
     """Every sentence of the cycles, in the order of the log."""
-    asked: dict[int, dict[int, Written]] = {}
-    failed: dict[int, frozenset[str]] = {}
+    asked: dict[int, list[tuple[Cycle, Written]]] = {}
     for part in parts:
         for one in part.written:
-            for position in (part.start, one.position - 1):
-                asked.setdefault(position, {})[one.position] = one
-                failed[position] = frozenset(other.uid for other in part.written if other.reason == FAILED)
+            for position in sorted({part.start, one.position - 1}):
+                asked.setdefault(position, []).append((part, one))
+    failures = [one for part in parts for one in part.written if one.reason == FAILED]
     found: dict[int, list[tuple[str, str]]] = {}
     for position, cache in ledger.caches(sorted(asked), cluster=cluster, model=model, config=config):
-        speaker = speaks(ledger, cache, failed[position])
-        for one in asked[position].values():
-            found.setdefault(one.position, []).append(_said(one, speaker))
+        part = asked[position][0][0]
+        free = frozenset(one.uid for one in part.written if one.reason == FAILED)
+        speaker = speaks(ledger, cache, free, {})
+        tried = [(one, _said(one, speaker)) for _, one in asked[position]]
+        for one, said in tried:
+            found.setdefault(one.position, []).append(said)
+        missed = [one for one, (how, _) in tried if how in MISSED]
+        in_flight = _in_flight(failures, part.start) if missed else {}
+        speaker = speaks(ledger, cache, free, in_flight) if in_flight else speaker
+        for one in missed if in_flight else ():
+            how, ours = _said(one, speaker)
+            if how == WORD_FOR_WORD:
+                found[one.position].append((IN_FLIGHT, ours))
     return [_best(one, found[one.position]) for part in parts for one in part.written]
+
+
+def _in_flight(failures: Sequence[Written], after: int) -> dict[str, str]:
+    """Node by uid of the pods whose next failure after a position names the node."""
+    found: dict[str, str] = {}
+    for one in failures:
+        named = _FAILED_ON.match(one.message) if one.position > after else None
+        if named is not None:
+            found.setdefault(one.uid, named.group(1))
+    return found
 
 
 def _best(written: Written, tried: Sequence[tuple[str, str]]) -> Compared:
@@ -149,6 +173,7 @@ __all__ = [
     "ANSWER",
     "COUNTS",
     "HOWS",
+    "IN_FLIGHT",
     "KINDS",
     "NODE",
     "OTHER",

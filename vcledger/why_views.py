@@ -179,10 +179,17 @@ def _owner(job: JobInfo, tasks: Sequence[TaskView]) -> str:
 
 class Views:
     """What questions about one state of one ledger share: its nodes, queues and groups, looked at once. `free`: uids of
-    pods that hold nothing although a volume was asked for them (see `assumed`)."""
+    pods that hold nothing although a volume was asked for them (see `assumed`); `in_flight`: node by uid of pods that
+    hold their requests there although no watch shows it."""
 
-    def __init__(self, ledger: Ledger, cache: Cache, free: frozenset[str] = frozenset()) -> None:
-        self.ledger, self.cache, self.free = ledger, cache, free
+    def __init__(
+        self,
+        ledger: Ledger,
+        cache: Cache,
+        free: frozenset[str] = frozenset(),
+        in_flight: Mapping[str, str] | None = None,
+    ) -> None:
+        self.ledger, self.cache, self.free, self.in_flight = ledger, cache, free, in_flight or {}
         self._groups: dict[str, GroupView] = {}
         self.late_groups: dict[tuple[int, int | None], tuple[list[Recorded], Recorded | None]] = {}
 
@@ -211,13 +218,21 @@ class Views:
         """The cluster as far as these pods' predicates need it. `only`: of the nodes just this one is asked about; the
         others are left out where no pod that is there matters."""
         asking = list(pods)
-        held = assumed(self.cache, self.free | frozenset(pod.metadata.uid for pod in asking))
+        held = self._held(frozenset(pod.metadata.uid for pod in asking))
         placed = placed_pods(self.ledger, self.cache, asking)
         nodes = self._only(only) if only and not placed else self.nodes
         if not held and not placed and nodes is self.nodes:
             return self.plain
         nodes = [holding(node, held.get(node.name, [])) for node in nodes] if held else nodes
         return self._cluster(nodes, placed)
+
+    def _held(self, asking: frozenset[str]) -> dict[str, list[Amounts]]:
+        """What pods hold by node without being there, those left out that ask."""
+        held = assumed(self.cache, self.free | asking)
+        for ref in self.cache.pods.values() if self.in_flight else ():
+            if ref.uid in self.in_flight and not ref.node_name and ref.uid not in asking:
+                held.setdefault(self.in_flight[ref.uid], []).append(ref.request.amounts())
+        return held
 
     def _only(self, name: str) -> list[NodeView]:
         info = self.cache.nodes.get(name)

@@ -15,13 +15,14 @@ from vcledger.ledger import DEFAULT_CONFIG, Ledger
 from vcledger.proof import Proof, main, proof, word_table
 from vcledger.proof_binds import AT_ONCE, IN_ITS_CYCLE, REFUSED, UNSEEN
 from vcledger.proof_log import cycles
-from vcledger.proof_words import ANSWER, COUNTS, NODE, OTHER, REASON, WORD_FOR_WORD, kind_of
+from vcledger.proof_words import ANSWER, COUNTS, IN_FLIGHT, NODE, OTHER, REASON, WORD_FOR_WORD, kind_of
 
 HOST = "kubernetes.io/hostname"
 
 
 @contextmanager
 def ledger_of(path: Path, *events: NewEvent) -> Iterator[Ledger]:
+    path.mkdir(exist_ok=True)
     with Ledger.open(str(path / "ledger.db"), create=True) as ledger:
         ledger.store.append(list(events))
         yield ledger
@@ -224,6 +225,22 @@ def test_a_node_that_is_named_must_be_one_that_fits(tmp_path: Path, named: str, 
         assert words(proof(ledger)) == [how]
 
 
+def test_what_a_failed_bind_held_is_put_in_where_its_node_is_named(tmp_path: Path) -> None:
+    """f was on its way to n2 when w was tried: n2 has room for 4 cpu in the record, and had none for the scheduler."""
+    said = "0/2 nodes are unavailable: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector."
+    failed = "failed to bind to node n2: Internal error occurred: injected"
+    group = build.pod_group("h", 3)
+    asks = {"nodeSelector": {HOST: "n2"}}
+    waits = [pod("w", 4, cpu="4", spec=asks), pod("f", 5, cpu="6")]
+    waits[1]["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "h"
+    answered = pod("f", 7, failed, "SchedulerError", cpu="6")
+    events = [*added(*TWO, group, *waits), changed(1, pod("w", 6, said, cpu="4", spec=asks)), changed(9, answered)]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert words(proof(ledger)) == [IN_FLIGHT, ANSWER]
+    with ledger_of(tmp_path / "without", *events[:-1]) as ledger:
+        assert words(proof(ledger)) == [OTHER]
+
+
 def test_an_answer_that_the_record_lacks_is_counted_apart(tmp_path: Path) -> None:
     said = "failed to bind to node n1: Internal error occurred: injected"
     events = [*added(*BASE, pod("a", 3)), changed(1, pod("a", 4, said, "SchedulerError"))]
@@ -271,7 +288,7 @@ def test_the_tables_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     path = str(tmp_path / "ledger.db")
     assert main([f"mine={path}"]) == 0
     told = capsys.readouterr().out
-    assert "| mine | 1 | 0 | 1 | 0 | 0 | 0 | 0 | 100.0 |" in told
+    assert "| mine | 1 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 100.0 |" in told
     assert main([]) == 2
     assert main([str(tmp_path / "none.db")]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
