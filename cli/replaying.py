@@ -49,7 +49,9 @@ def carry_out(jobs: Sequence[Job], *, workers: int = 1, dask: str | None = None)
             raise
     if stop() and not all_done(found, placed):
         fail(how_to_go_on(found, placed, folder), INTERRUPTED)
-    _drop(folder)
+    if folder is not None:
+        _drop(folder)
+        found = [without_ledger(ran) for ran in found]
     for ran in found:
         if ran.error and len(jobs) > 1:
             typer.echo(f"error: {one_line(f'{ran.label}: {ran.error}')}", err=True)
@@ -109,6 +111,13 @@ def how_to_go_on(found: Sequence[Ran], jobs: Sequence[Job], folder: Path | None)
     if folder is not None:
         words += ["--out", str(folder / "result.db" if len(jobs) == 1 else folder)]
     return f"interrupted {where}; it goes on with: vcledger {shlex.join([*words, '--resume'])}"
+
+
+def without_ledger(ran: Ran) -> Ran:
+    """What came of a job whose result ledger is gone."""
+    from msgspec.structs import replace as with_fields
+
+    return ran if ran.result is None else with_fields(ran, result=with_fields(ran.result, ledger=""))
 
 
 # --- looking on ----------------------------------------------------------------------------------------------------

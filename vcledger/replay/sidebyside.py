@@ -29,9 +29,7 @@ def rows(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
     table = [
         _counted("pods", results, bases, lambda one: one.pods),
         _counted("placed", results, bases, lambda one: one.placed, lambda one: one.placed_recorded),
-        _counted(
-            "pending at the end", results, bases, lambda one: one.pending, lambda one: one.pods - one.placed_recorded
-        ),
+        _counted("pending at the end", results, bases, lambda one: one.pending),
         _counted("on the same node", results, bases, lambda one: one.counts.same_node),
         _counted("on another feasible node", results, bases, lambda one: one.counts.other_node),
         _counted("recorded node infeasible", results, bases, lambda one: one.counts.infeasible),
