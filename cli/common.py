@@ -120,6 +120,14 @@ ModelOption = Annotated[
         "schedules",
     ),
 ]
+KeepManagedFieldsOption = Annotated[bool, typer.Option("--keep-managed-fields", help="Keep metadata.managedFields")]
+KeepEnvOption = Annotated[bool, typer.Option("--keep-env", help="Keep the values of environment variables")]
+KeepLastAppliedOption = Annotated[
+    bool, typer.Option("--keep-last-applied", help="Keep kubectl's last-applied annotation")
+]
+NoSnapshotsOption = Annotated[
+    bool, typer.Option("--no-snapshots", help="Make no snapshots; reads of the past then fold from the start")
+]
 SchedulerArgsOption = Annotated[
     Path | None,
     typer.Option(

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import render
-from cli.common import CHECK_FAILED, DbOption, fail, opened
+from cli.common import (
+    CHECK_FAILED,
+    DbOption,
+    KeepEnvOption,
+    KeepLastAppliedOption,
+    KeepManagedFieldsOption,
+    NoSnapshotsOption,
+    fail,
+    opened,
+)
 from vcledger.at import format_time
 from vcledger.sources.framing import DEFAULT_LIMIT
 
@@ -71,16 +80,10 @@ def import_(
     max_line_size: Annotated[
         str, typer.Option("--max-line-size", metavar="SIZE", help="The largest line, object or list item (16M, 64Mi)")
     ] = f"{DEFAULT_LIMIT >> 20}Mi",
-    keep_managed_fields: Annotated[
-        bool, typer.Option("--keep-managed-fields", help="Keep metadata.managedFields")
-    ] = False,
-    keep_env: Annotated[bool, typer.Option("--keep-env", help="Keep the values of environment variables")] = False,
-    keep_last_applied: Annotated[
-        bool, typer.Option("--keep-last-applied", help="Keep kubectl's last-applied annotation")
-    ] = False,
-    no_snapshots: Annotated[
-        bool, typer.Option("--no-snapshots", help="Make no snapshots; reads of the past then fold from the start")
-    ] = False,
+    keep_managed_fields: KeepManagedFieldsOption = False,
+    keep_env: KeepEnvOption = False,
+    keep_last_applied: KeepLastAppliedOption = False,
+    no_snapshots: NoSnapshotsOption = False,
 ) -> None:
     """Import recordings, watch output, lists, audit logs and Volcano cache dumps.
 

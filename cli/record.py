@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import render
-from cli.common import CHECK_FAILED, INTERRUPTED, DbOption, fail
+from cli.common import (
+    CHECK_FAILED,
+    INTERRUPTED,
+    DbOption,
+    KeepEnvOption,
+    KeepLastAppliedOption,
+    KeepManagedFieldsOption,
+    NoSnapshotsOption,
+    fail,
+)
 from cli.running import (
     ClusterNameOption,
     ContextOption,
@@ -80,16 +89,10 @@ def record(
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take the place of a recorder that still has it")
     ] = False,
-    keep_managed_fields: Annotated[
-        bool, typer.Option("--keep-managed-fields", help="Keep metadata.managedFields")
-    ] = False,
-    keep_env: Annotated[bool, typer.Option("--keep-env", help="Keep the values of environment variables")] = False,
-    keep_last_applied: Annotated[
-        bool, typer.Option("--keep-last-applied", help="Keep kubectl's last-applied annotation")
-    ] = False,
-    no_snapshots: Annotated[
-        bool, typer.Option("--no-snapshots", help="Make no snapshots; reads of the past then fold from the start")
-    ] = False,
+    keep_managed_fields: KeepManagedFieldsOption = False,
+    keep_env: KeepEnvOption = False,
+    keep_last_applied: KeepLastAppliedOption = False,
+    no_snapshots: NoSnapshotsOption = False,
 ) -> None:
     """Record a cluster: list and watch of every kind that the ledger knows, until it is told to end.
 

@@ -15,8 +15,8 @@ from eventstore.types import INFERRED
 from tests.kube.control_plane import CRDS, ControlPlane
 from tests.unit.record.runs import CLUSTER, Running, about, events, fast, live, types
 from tests.unit.record.simulated import eventually
+from vcledger import roles
 from vcledger.ledger import Ledger
-from vcledger.record import upkeep
 from vcledger.record.scope import Scope, scopes
 from vcledger.runtime.wire import WirePort
 from vcledger.testing.invariants import broken_lines
@@ -228,11 +228,12 @@ def test_all_kinds_and_labels_and_a_second_recorder(
     pods.create("other")
     pods.touch("chosen", "yes")
     wanted = scopes([], [pods.namespace], ["pods:touched=yes"])
-    monkeypatch.setattr(upkeep, "RENEW_SECONDS", 0.2)
+    monkeypatch.setattr(roles, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(roles, "RENEWALS", 100)
     with Running(db, port, scopes=wanted) as run:
         run.watching()
         second = Running(db, port, scopes=wanted)
-        with pytest.raises(upkeep.AlreadyRecorded), second:
+        with pytest.raises(roles.AlreadyRecorded), second:
             eventually(lambda: second.error is not None, "the refusal")
         pods.touch("chosen", "no")
         pods.touch("other", "yes")

@@ -29,9 +29,10 @@ from vcledger.record.scope import Scope
 from vcledger.record.telling import Telling
 from vcledger.record.worker import IDLE_SECONDS, Worker
 from vcledger.record.writer import Writer
-from vcledger.roles import this_process
-from vcledger.runtime.clock import Clock, SystemClock
+from vcledger.roles import RECORDER, Role, this_process
+from vcledger.runtime.clock import Clock
 from vcledger.runtime.port import ApiPort
+from vcledger.runtime.running import Running
 from vcledger.sources.listwatch import DELAY_ABSENT
 from vcledger.sources.observe import Observer, hash_key
 from vcledger.sources.redact import StorageOptions
@@ -94,7 +95,7 @@ class Standing(NamedTuple):
     problems: dict[str, str]
 
 
-class Recorder:
+class Recorder(Running):
     """One run into the ledger `db` (a path or URL, made if need be). `told` gets a line for people for each thing that
     has become durable and that they may want to know, and for each trouble."""
 
@@ -112,33 +113,15 @@ class Recorder:
             raise VcledgerError("there is nothing to record: name at least one kind")
         if not cluster or not cluster.isprintable() or len(cluster) > 253:
             raise VcledgerError(f"{cluster!r} is no name for a cluster")
+        super().__init__(clock)
         self.db, self.cluster, self.port, self.options, self.told = db, cluster, port, options, told
-        self.clock = clock or SystemClock()
         self.meters = Meters()
         self.backlog: Backlog[Item] = Backlog(size_of, options.backlog_bytes)
         self.feeds: list[Feed] = []
         self._workers: list[Worker[Item]] = []
-        self._stop = threading.Event()
-        self._why = ""
-        self._problem = ""
         self._writer: Writer | None = None
-        self._now_lock = threading.Lock()
 
     # --- from outside ---------------------------------------------------------------------------------------------
-
-    def stop(self, why: str = "") -> None:
-        """Ends the run, from any thread or a signal's handler: `run` returns when what was seen is stored."""
-        self._why = self._why or why
-        self._stop.set()
-
-    def wait(self, seconds: float) -> bool:
-        """Waits so long, or until the run is to stop: whether it is."""
-        return self._stop.wait(seconds)
-
-    def now(self) -> int:
-        """The time, in microseconds; it never goes back."""
-        with self._now_lock:
-            return self.clock.now()
 
     def standing(self) -> Standing:
         """How it stands now."""
@@ -163,14 +146,14 @@ class Recorder:
         """Records until it is stopped. AlreadyRecorded when another recorder of the cluster writes into the ledger; the
         log's own errors when the ledger cannot be opened."""
         with Ledger.open(self.db, create=True) as ledger:
-            lease = upkeep.taken(ledger.store, self.cluster, self._stop, self.told, self.options.take_over)
-            try:
-                return self._run(ledger, lease)
-            finally:
-                ledger.store.release(lease)
+            take_over = self.options.take_over
+            with Role.wait_for(
+                ledger.store, self.cluster, RECORDER, self._stop, self.told, take_over=take_over
+            ) as role:
+                return self._run(ledger, role)
 
-    def _run(self, ledger: Ledger, lease: Lease) -> Outcome:
-        store, db = ledger.store, location(ledger)
+    def _run(self, ledger: Ledger, role: Role) -> Outcome:
+        store, db, lease = ledger.store, location(ledger), role.lease
         telling = Telling(self.told)
         begins = resume.begins(store, self.cluster, self.options.scopes)
         self._warn_of_clock(store.high_water(self.cluster) if self.cluster in store.clusters() else None)
@@ -190,7 +173,7 @@ class Recorder:
         self._workers = [self._worker(feed) for feed in self.feeds]
         threads = [self._thread(worker.run, worker.feed.scope.title) for worker in self._workers]
         appending = self._thread(lambda: self._append(writer), "append")
-        keeping = [self._thread(lambda: upkeep.keep_lease(db, lease, self._stop, self._fail), "lease")]
+        keeping = [self._thread(lambda: role.keep_until(db, self._stop, self._fail), "lease")]
         keeping.append(self._thread(self._upkeep(db).run, "upkeep"))
         while not self._stop.wait(3600):
             pass
@@ -232,17 +215,6 @@ class Recorder:
             raise
         finally:
             self.backlog.close()
-
-    def _fail(self, problem: str) -> None:
-        """Something after which there is no going on."""
-        self._problem = self._problem or problem
-        self._stop.set()
-
-    @staticmethod
-    def _thread(target: Callable[[], None], name: str) -> threading.Thread:
-        thread = threading.Thread(target=target, name=f"record {name}", daemon=True)
-        thread.start()
-        return thread
 
     # --- its parts ------------------------------------------------------------------------------------------------
 

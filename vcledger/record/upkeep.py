@@ -1,30 +1,25 @@
-"""What a ledger needs while it is recorded into: snapshots, retention, and the recorder's lease.
+"""What a ledger needs while it is written to: snapshots and retention.
 
-Owns when each of them is due. Must not know watches. Called by `vcledger.record.recorder`, on threads of their own with
-ledgers of their own, so that nothing here holds up an append for longer than the database does.
+Owns when each of them is due. Must not know watches. Called by the recorder and the scheduler, on a
+thread of its own with a ledger of its own, so that nothing here holds up an append for longer than the database does.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import text
 
-from eventstore import EventStore, open_store
-from eventstore.types import EventStoreError, Lease, LeaseHeld, LeaseLost, PruneReport
+from eventstore import EventStore
+from eventstore.types import EventStoreError, PruneReport
 from vcledger.at import format_time
 from vcledger.errors import BadTime, VcledgerError
 from vcledger.ledger import Ledger, cache_projection
 from vcledger.record.meters import Meters
-from vcledger.roles import RECORDER, this_process
 from vcledger.snapshotter import Snapshotter
-
-LEASE_SECONDS, RENEW_SECONDS = 20.0, 5.0
 
 ROUND_SECONDS = 5.0
 """Between two looks at what is due."""
@@ -37,89 +32,6 @@ ROOM = 0.9
 
 KEPT_MIN = 1_000
 """The newest events, which no limit on size drops."""
-
-
-# --- the lease ----------------------------------------------------------------------------------------------------
-
-
-def is_dead(owner: str) -> bool:
-    """Whether the owner is a process of this machine that is not there any more, or was one with our own number."""
-    host, _, pid = owner.rpartition(":")
-    if host != socket.gethostname() or not pid.isdigit():
-        return False
-    if int(pid) == os.getpid():
-        return True
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-_taken_here: set[tuple[str, str, int]] = set()
-"""Roles that this process has taken, so that it does not take one of its own for a dead process's."""
-
-
-def taken(
-    store: EventStore,
-    cluster: str,
-    stop: threading.Event,
-    waiting: Callable[[str], None],
-    take_over: bool = False,
-    *,
-    role: str = RECORDER,
-    over: Callable[[str], bool] | None = None,
-) -> Lease:
-    """The role of the cluster's recorder, or another. One whose holder has died is taken over: at once when `over` says
-    so of its owner, such as of a process of this machine, else when its time has ended. RoleHeld when the holder renews
-    it, so it lives, unless `take_over` says to take it all the same: the former holder can then store nothing more."""
-    seen: Lease | None = None
-    while True:
-        try:
-            lease = store.acquire(cluster, role, this_process(), seconds=LEASE_SECONDS, take_over=take_over)
-            _taken_here.add((cluster, role, lease.term))
-            return lease
-        except LeaseHeld as held:
-            found = next((one for one in store.leases(cluster) if one.role == role), None)
-            if found is None:
-                continue
-            if (cluster, role, found.term) not in _taken_here and (over or is_dead)(found.owner):
-                take_over = True
-                continue
-            alive = seen is not None and (found.term, found.renewed_at) != (seen.term, seen.renewed_at)
-            if alive or stop.is_set():
-                error = AlreadyRecorded if role == RECORDER else RoleHeld
-                raise error(f"{held}: one {role} of a cluster at a time on a ledger") from held
-            if seen is None:
-                waiting(f"{found.owner} had this role; waiting up to {LEASE_SECONDS:g} s to see whether it lives")
-            seen = found
-            stop.wait(1.0)
-
-
-class RoleHeld(VcledgerError):
-    """Another process does this work for the cluster on this ledger."""
-
-
-class AlreadyRecorded(RoleHeld):
-    """Another recorder of the cluster writes into this ledger."""
-
-
-def keep_lease(db: str, lease: Lease, stop: threading.Event, lost: Callable[[str], None]) -> None:
-    """Renews a lease until `stop`; `lost` when another has taken it. A thread's life."""
-    with open_store(db) as store:
-        while not stop.wait(RENEW_SECONDS):
-            try:
-                lease = store.renew(lease, seconds=LEASE_SECONDS)
-            except LeaseLost as error:
-                lost(str(error))
-                return
-            except EventStoreError:
-                continue  # a ledger in trouble: the writer tells of it, and the lease can be renewed late
-
-
-# --- snapshots and retention --------------------------------------------------------------------------------------
 
 
 class Upkeep:

@@ -14,7 +14,6 @@ it by asking the API server.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from random import Random
@@ -31,12 +30,13 @@ from vcledger.record import upkeep
 from vcledger.record.feed import Origin
 from vcledger.record.meters import Meters
 from vcledger.record.worker import IDLE_SECONDS, Worker
-from vcledger.roles import SCHEDULER, this_process
-from vcledger.runtime.clock import Clock, SystemClock
+from vcledger.roles import SCHEDULER, Role, is_dead, this_process
+from vcledger.runtime.clock import Clock
 from vcledger.runtime.effects import BindErrorHandler, Workers
 from vcledger.runtime.live import Live
 from vcledger.runtime.loop import Loop
 from vcledger.runtime.port import ApiPort
+from vcledger.runtime.running import Running
 from vcledger.schedule.election import Election, Timing, place
 from vcledger.schedule.informer import Informer, Intake, informer
 from vcledger.schedule.lock import LeaderLock, LockPort
@@ -131,10 +131,12 @@ class State(NamedTuple):
     problems: dict[str, str]
 
 
-class Scheduler:
+class Scheduler(Running):
     """One run on the ledger `db` (a path or URL, made if need be). `told` gets a line for people for each thing that
     they may want to know. `handlers`: bind error handlers by name. `identity`: this candidate's name in the lock, which
     no other may have; host and process unless given."""
+
+    title = "schedule"
 
     def __init__(
         self,
@@ -149,8 +151,8 @@ class Scheduler:
         handlers: Mapping[str, BindErrorHandler] | None = None,
         identity: str | None = None,
     ) -> None:
+        super().__init__(clock)
         self.db, self.cluster, self.port, self.options, self.told = db, cluster, port, options, told
-        self.clock = clock or SystemClock()
         self.meters = Meters()
         self.informers: list[Informer] = []
         self.identity = identity or this_process()
@@ -158,28 +160,16 @@ class Scheduler:
         self.loop: Loop | None = None
         self._handlers = handlers
         self._live: Live | None = None
-        self._stop = threading.Event()
-        self._problem = ""
-        self._now_lock = threading.Lock()
         self._synced = False
 
     # --- from outside ---------------------------------------------------------------------------------------------
 
     def stop(self, why: str = "") -> None:
         """Ends the run, from any thread or a signal's handler."""
-        self._stop.set()
+        super().stop(why)
         live = self._live
         if live is not None:
             live.stop()
-
-    def wait(self, seconds: float) -> bool:
-        """Waits so long, or until the run is to stop: whether it is."""
-        return self._stop.wait(seconds)
-
-    def now(self) -> int:
-        """The time, in microseconds; it never goes back."""
-        with self._now_lock:
-            return self.clock.now()
 
     def state(self) -> State:
         """How it stands now. Numbers of different moments may stand beside each other."""
@@ -223,14 +213,15 @@ class Scheduler:
     def _led(self) -> Outcome:
         """The run under the lock."""
         with Ledger.open(self.db, create=True) as ledger:
-            lease = self._taken(ledger.store)
+            role = self._role(ledger.store)
             try:
-                return self._schedule(ledger, lease)
+                return self._schedule(ledger, role)
             finally:
                 with contextlib.suppress(EventStoreError):  # it ends by itself
-                    ledger.store.release(lease)
+                    role.release()
 
-    def _schedule(self, ledger: Ledger, lease: Lease) -> Outcome:
+    def _schedule(self, ledger: Ledger, role: Role) -> Outcome:
+        lease = role.lease
         ledger.store.append([started(self.cluster, self._run_said(), self.now())], lift=True, lease=lease)
         loop, live = self._loop(ledger.store, lease)
         intake = Intake(live.put, lambda: loop.queued)
@@ -241,7 +232,7 @@ class Scheduler:
         db = location(ledger)
         threads = [self._thread(worker.run, worker.feed.scope.title) for worker in watching]
         threads.append(self._thread(lambda: self._allocate(loop, live), "allocate"))
-        threads.append(self._thread(lambda: upkeep.keep_lease(db, lease, self._stop, self._fail), "role"))
+        threads.append(self._thread(lambda: role.keep_until(db, self._stop, self._fail), "role"))
         threads.append(self._thread(self._upkeep(db).run, "upkeep"))
         self.told(f"scheduling pods of {self.options.scheduler_name} as {self.identity}")
         try:
@@ -343,17 +334,16 @@ class Scheduler:
             self.told(f"the ledger refuses, nothing is decided: {now}" if now else "the ledger works again")
         return now
 
-    def _taken(self, store: EventStore) -> Lease:
+    def _role(self, store: EventStore) -> Role:
         """The role of the cluster's scheduler in the ledger, from one of whom is known that it is over, too: a process
         of this machine that has died, or the one from whom the leader lock was taken."""
         lock = self.lock
 
         def over(owner: str) -> bool:
-            return upkeep.is_dead(owner) or (lock is not None and owner == lock.election.taken_from)
+            return is_dead(owner) or (lock is not None and owner == lock.election.taken_from)
 
-        return upkeep.taken(
-            store, self.cluster, self._stop, self.told, self.options.take_over, role=SCHEDULER, over=over
-        )
+        take_over = self.options.take_over
+        return Role.wait_for(store, self.cluster, SCHEDULER, self._stop, self.told, take_over=take_over, over=over)
 
     def _upkeep(self, db: str) -> upkeep.Upkeep:
         return upkeep.Upkeep(
@@ -367,17 +357,6 @@ class Scheduler:
             clock=self.now,
             told=self.told,
         )
-
-    def _fail(self, problem: str) -> None:
-        """Something after which there is no going on."""
-        self._problem = self._problem or problem
-        self.stop()
-
-    @staticmethod
-    def _thread(target: Callable[[], None], name: str) -> threading.Thread:
-        thread = threading.Thread(target=target, name=f"schedule {name}", daemon=True)
-        thread.start()
-        return thread
 
 
 def informers_of(store: EventStore, cluster: str, kinds: Sequence[str]) -> list[Informer]:

@@ -14,6 +14,7 @@ from eventstore import open_store
 from eventstore.types import NewEvent
 from tests.unit.record.runs import CLUSTER, Running, fast, same
 from tests.unit.record.simulated import Server, eventually
+from vcledger import roles
 from vcledger.codec import observation_of
 from vcledger.ledger import Ledger
 from vcledger.record import upkeep
@@ -218,17 +219,18 @@ def test_trouble_in_upkeep_is_told_once_and_ends_nothing(db: Path, monkeypatch: 
 def test_a_process_of_this_machine_that_is_gone_is_known_to_be_dead() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    assert upkeep.is_dead(f"{socket.gethostname()}:{gone.pid}")
-    assert not upkeep.is_dead(f"{socket.gethostname()}:1")
-    assert not upkeep.is_dead(f"elsewhere:{gone.pid}")
-    assert not upkeep.is_dead("somebody")
+    assert roles.is_dead(f"{socket.gethostname()}:{gone.pid}")
+    assert not roles.is_dead(f"{socket.gethostname()}:1")
+    assert not roles.is_dead(f"elsewhere:{gone.pid}")
+    assert not roles.is_dead("somebody")
 
 
 def test_a_recorder_whose_role_was_taken_ends_and_stores_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fast(monkeypatch)
-    monkeypatch.setattr(upkeep, "RENEW_SECONDS", 0.1)
+    monkeypatch.setattr(roles, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(roles, "RENEWALS", 1_000)
     server, db = Server(), tmp_path / "ledger.db"
     first = Running(db, server)
     with first:

@@ -12,9 +12,10 @@ from eventstore import open_store
 from eventstore.types import INFERRED, LedgerUnwritable
 from tests.unit.record.runs import CLUSTER, NODES, Running, about, events, fast, live, same, types
 from tests.unit.record.simulated import Server, eventually, failed, throttled
+from vcledger import roles
 from vcledger.ledger import Ledger
 from vcledger.record.scope import Scope
-from vcledger.record.upkeep import AlreadyRecorded
+from vcledger.roles import AlreadyRecorded
 from vcledger.runtime.port import Answer
 
 
@@ -293,9 +294,8 @@ def test_what_cannot_be_used_is_counted_and_marked_and_stops_nothing(server: Ser
 
 
 def test_a_second_recorder_of_the_cluster_is_refused(server: Server, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from vcledger.record import upkeep
-
-    monkeypatch.setattr(upkeep, "RENEW_SECONDS", 0.2)
+    monkeypatch.setattr(roles, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(roles, "RENEWALS", 100)
     with Running(db, server) as first:
         first.watching()
         second = Running(db, server)
