@@ -105,6 +105,7 @@ TYPES: tuple[EventType, ...] = (
     *_family("scheduling", "Pod", scheduling.TaskAllocated, scheduling.TaskPipelined),
     *_family("scheduling", "PodGroup", scheduling.AllocationDiscarded),
     *_family("scheduling", "Pod", scheduling.TaskUnschedulable, scheduling.TaskEvicted),
+    *_family("scheduling", "PodGroup", scheduling.JobConsidered),
     *_family("scheduling", SCHEDULER, scheduling.CycleEnded),
     *_family("volume", "Pod", volume.VolumesAssumed),
     *_family("volume", "PersistentVolume", volume.PVUpdateRequested, volume.PVUpdateSucceeded, volume.PVUpdateFailed),

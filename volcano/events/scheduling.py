@@ -2,8 +2,8 @@
 
 Owns these events. Must not know how a decision is reached. Called through `volcano.events.catalog`.
 
-CycleStarted and CycleEnded stand in the scheduler's own stream, JobEnqueued and AllocationDiscarded in the PodGroup's,
-the others in the pod's. A job is named by its cache key, `namespace/podgroup`.
+CycleStarted and CycleEnded stand in the scheduler's own stream, JobEnqueued, AllocationDiscarded and JobConsidered in
+the PodGroup's, the others in the pod's. A job is named by its cache key, `namespace/podgroup`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class FitErrors(Value, frozen=True):
 
 class CycleStarted(DomainEvent, frozen=True):
     """A session opened. `actions` in the order they will run; `jobs`, `nodes` and `queues` are what the session holds
-    after the filters (no job without PodGroup or queue, no node that is not Ready)."""
+    after the filters (no job without PodGroup or queue, no node that is not Ready). `seed` decides between equals;
+    `configuration` is a digest of the scheduler's file."""
 
     cycle: int
     scheduler: str = ""
@@ -31,6 +32,8 @@ class CycleStarted(DomainEvent, frozen=True):
     jobs: int = 0
     nodes: int = 0
     queues: int = 0
+    seed: int = 0
+    configuration: str = ""
 
 
 class JobEnqueued(DomainEvent, frozen=True):
@@ -102,6 +105,23 @@ class TaskEvicted(DomainEvent, frozen=True):
     message: str = ""
     action: str = ""
     preemptor: TaskRef | None = None
+
+
+class JobConsidered(DomainEvent, frozen=True):
+    """What became of a job in a session. `outcome`: enqueued, gated (held back at its queue's gate), invalid, overused
+    (its queue was passed over), allocated, pipelined, discarded, unschedulable or untried; `message` the scheduler's
+    sentence for a gang that is not ready, or the gate with its numbers. `placed` and `pipelined` count tasks that got a
+    place in it, `ready` those of the job that then stood ready, of `needed`."""
+
+    job: str
+    outcome: str
+    queue: str = ""
+    reason: str = ""
+    message: str = ""
+    placed: int = 0
+    pipelined: int = 0
+    ready: int = 0
+    needed: int = 0
 
 
 class CycleEnded(DomainEvent, frozen=True):

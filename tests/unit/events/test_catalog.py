@@ -19,7 +19,7 @@ DESIGN: dict[str, str] = {
     "observation": "ObjectAdded ObjectModified ObjectDeleted ListStarted ListCompleted WatchStarted WatchExpired"
     " WatchFailed Bookmark GapRecorded",
     "scheduling": "CycleStarted JobEnqueued TaskAllocated TaskPipelined AllocationDiscarded TaskUnschedulable"
-    " TaskEvicted CycleEnded",
+    " TaskEvicted JobConsidered CycleEnded",
     "volume": "VolumesAssumed PVUpdateRequested PVUpdateSucceeded PVUpdateFailed PVCUpdateRequested PVCUpdateSucceeded"
     " PVCUpdateFailed BindingChecked VolumesBound VolumesReverted VolumeBindingFailed",
     "binding": "BindQueued BindRequested BindSucceeded BindFailed PodConditionPatched PodConditionPatchFailed",

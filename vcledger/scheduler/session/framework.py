@@ -34,6 +34,7 @@ POINTS: dict[str, str] = {
     "task_order": "enableTaskOrder",
     "predicate": "enablePredicate",
     "node_order": "enableNodeOrder",
+    "batch_node_order": "enableNodeOrder",
     "preemptable": "enablePreemptable",
     "reclaimable": "enableReclaimable",
     "preemptive": "enablePreemptive",
@@ -52,7 +53,11 @@ job_order, task_order                     (left, right) -> -1, 0 or 1; less come
 queue_order                               (left, right) -> the same
 victim_queue_order                        (left, right, preemptor queue) -> the same
 predicate                                 (task) -> NDArray[bool] over the node table, or None for no opinion
-node_order                                (task, rows) -> NDArray[float] of scores, one for each row
+node_order                                (task, rows) -> NDArray[float] of scores, one for each row; a row's score
+                                          follows from that node and from task.like alone, so that it is kept until
+                                          the node changes
+batch_node_order                          (task, rows) -> the same over the nodes that may take the task, compared
+                                          with each other; None for no opinion
 preemptable, reclaimable                  (preemptor task, candidates) -> victims among them, or None for no opinion
 preemptive                                (queue, preemptor task) -> whether the queue may take from others
 overused                                  (queue) -> whether it gets nothing more
@@ -93,7 +98,11 @@ class Session:
     """One cycle's world. `jobs` are those with a PodGroup and a queue that there is; `total` is all that the nodes
     have. `blocked` says why the gate of a queue holds a job back (text with numbers, for the events), by job uid.
     `pod_of` gives a task's object, which plugins read only what the task itself lacks from. `checks` are the families
-    of predicates that the predicates plugin has switched on, None without that plugin: then only room counts."""
+    of predicates that the predicates plugin has switched on, None without that plugin: then only room counts.
+
+    `waiting` are the jobs that have pending tasks, `unadmitted` those that have not been taken into their queue:
+    whoever goes through jobs goes through these, as a session has many others. `feasible` answers where a task may go.
+    `done` are the operations that stand, in their order, by their id; `held` what the jobs concerned had before."""
 
     def __init__(
         self,
@@ -113,6 +122,12 @@ class Session:
         self.checks: frozenset[str] | None = None
         self.handlers: list[Handlers] = []
         self.blocked: dict[str, str] = {}
+        self.waiting: Mapping[str, SessionJob] = jobs
+        self.unadmitted: Mapping[str, SessionJob] = jobs
+        self.read: Callable[[SessionTask], None] = lambda task: None
+        self.feasible: Any = None
+        self.done: dict[int, Any] = {}
+        self.held: dict[str, Vector] = {}
         self._functions: dict[str, dict[str, Callable[..., Any]]] = {point: {} for point in POINTS}
         self._tiers: dict[str, list[list[Callable[..., Any]]]] = {}
 
@@ -159,6 +174,10 @@ class Session:
 
     def compare_tasks(self, left: SessionTask, right: SessionTask) -> int:
         """The same for tasks; then the index in the job, age and uid (helpers.CompareTask)."""
+        if left.unread:
+            self.read(left)
+        if right.unread:
+            self.read(right)
         return (
             self._compare("task_order", left, right)
             or _sign(left.index, right.index)

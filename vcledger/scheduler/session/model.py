@@ -11,9 +11,9 @@ Source: Volcano's api.TaskInfo, JobInfo, QueueInfo.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +26,23 @@ Vector: TypeAlias = NDArray[np.float64]
 INFINITE = float("inf")
 
 PENDING, PIPELINED = int(TaskStatus.PENDING), int(TaskStatus.PIPELINED)
+_ALLOCATED = frozenset(int(status) for status in ALLOCATED_STATUSES)
+_READY = tuple(int(status) for status in READY_STATUSES)
+
+
+FIRST_NAMES = ("cpu", "memory", "pods")
+"""The names that stand first; all others follow in their order as text."""
 
 
 class Resources:
-    """The names of the resources, each with its column. Names are only ever added: a vector made before a name came is
-    shorter, so whoever holds vectors makes them anew when `width` has grown (`mirror` sees to it)."""
+    """The names of the resources, each with its column. While it is `closed`, as it is once nodes and tasks have their
+    vectors, an unknown name gets no column: nothing that there is has or asks any of it. The mirror makes another when
+    names have come, with all vectors anew."""
 
-    def __init__(self, names: tuple[str, ...] = ("cpu", "memory", "pods")) -> None:
+    def __init__(self, names: tuple[str, ...] = FIRST_NAMES) -> None:
         self.names: list[str] = []
         self.column: dict[str, int] = {}
+        self.closed = False
         for name in names:
             self.add(name)
 
@@ -52,8 +60,12 @@ class Resources:
         return found
 
     def vector(self, amounts: Mapping[str, float], missing: float = 0.0) -> Vector:
-        """Amounts as a vector; names that have no column yet get one."""
-        columns = [(self.add(name), amount) for name, amount in amounts.items()]
+        """Amounts as a vector; names that have no column yet get one, unless it is closed."""
+        known = self.column
+        if self.closed:
+            columns = [(known[name], amount) for name, amount in amounts.items() if name in known]
+        else:
+            columns = [(self.add(name), amount) for name, amount in amounts.items()]
         made = np.full(self.width, missing)
         for column, amount in columns:
             made[column] = amount
@@ -71,8 +83,10 @@ def fits(asked: Vector, limit: Vector) -> bool:
 
 @dataclass(slots=True, eq=False)
 class SessionTask:
-    """A task. `request` is never changed in place; tasks with equal `like` are alike to every predicate and score (the
-    same request, selectors, tolerations …), so that they share their evaluation. `index` is the task's in its job."""
+    """A task. `request` is never changed in place; tasks with the same `like` (see `shape.Shape`) are alike to every
+    predicate and to every score that looks at one node alone (the same request, selectors, tolerations …), so that they
+    share their evaluation. `index` is the task's in its job; `index`, `created` and `like` follow from the pod's
+    object, which is read for those that wait; of the others (`unread`) `Session.read` fills them in."""
 
     uid: str
     namespace: str
@@ -88,8 +102,9 @@ class SessionTask:
     preemptable: bool = True
     best_effort: bool = False
     gated: bool = False
-    like: object = None
+    like: Any = None
     position: int = 0
+    unread: bool = False
 
     @property
     def key(self) -> str:
@@ -99,8 +114,11 @@ class SessionTask:
 @dataclass(slots=True, eq=False)
 class SessionJob:
     """A job with a PodGroup. `tasks` by uid, `by_status` too. `allocated` is what its tasks of ALLOCATED_STATUSES hold.
-    `least` are the PodGroup's minResources, None without. `fit_errors` is filled by the actions: why a task got no
-    node, by task uid; `job_error` why the job was not ready (JobInfo.JobFitErrors)."""
+    `least` are the PodGroup's minResources, None without; `asked` is what its pending tasks ask for.
+
+    Filled in the session, and empty after it: `fit_errors` why a task got no node, by task uid; `tried` where a task
+    would have gone that had to give its place back, with the status it had there (TaskInfo.LastTransaction);
+    `job_error` why the job was not ready (JobInfo.JobFitErrors)."""
 
     uid: str
     namespace: str
@@ -116,18 +134,28 @@ class SessionJob:
     tasks: dict[str, SessionTask] = field(default_factory=dict)
     by_status: dict[int, dict[str, SessionTask]] = field(default_factory=dict)
     allocated: Vector = field(default_factory=lambda: np.zeros(0))
+    asked: Vector = field(default_factory=lambda: np.zeros(0))
     phase: str = ""
     position: int = 0
     job_error: str = ""
+    fit_errors: dict[str, FitError] = field(default_factory=dict)
+    tried: dict[str, tuple[int, str]] = field(default_factory=dict)
+    waiting_best_effort: int = 0
 
     def count(self, *statuses: int) -> int:
         """The number of tasks in some statuses."""
-        return sum(len(self.by_status.get(status, ())) for status in statuses)
+        index = self.by_status
+        return sum([len(index[status]) for status in statuses if status in index])
 
     @property
     def ready_count(self) -> int:
         """Tasks that are bound, on their way, or have succeeded (ReadyTaskNum)."""
-        return self.count(*READY_STATUSES)
+        return self.count(*_READY)
+
+    @property
+    def unadmitted(self) -> bool:
+        """Its PodGroup has not been taken into the queue (JobInfo.IsPending)."""
+        return self.phase in {"", "Pending"}
 
     @property
     def waiting_count(self) -> int:
@@ -137,24 +165,59 @@ class SessionJob:
     @property
     def pending_best_effort(self) -> int:
         """Pending tasks that ask for nothing; they count for the gang (PendingBestEffortTaskNum)."""
-        return sum(1 for task in self.by_status.get(PENDING, {}).values() if task.best_effort)
+        return self.waiting_best_effort
 
     def pending(self) -> list[SessionTask]:
         """The tasks that wait."""
         return list(self.by_status.get(PENDING, {}).values())
 
+    def add(self, task: SessionTask) -> None:
+        """Takes a task in. What the job holds and asks is not counted here."""
+        self.tasks[task.uid] = task
+        self.by_status.setdefault(task.status, {})[task.uid] = task
+        if task.status == PENDING and task.best_effort:
+            self.waiting_best_effort += 1
+
+    def remove(self, task: SessionTask) -> None:
+        """The reverse of `add`."""
+        self.tasks.pop(task.uid, None)
+        self._unindex(task)
+
     def set_status(self, task: SessionTask, status: int) -> None:
         """Moves a task in the index; `allocated` follows (UpdateTaskStatus)."""
-        was, now = task.status in ALLOCATED_STATUSES, status in ALLOCATED_STATUSES
-        index = self.by_status.get(task.status)
-        if index is not None:
-            index.pop(task.uid, None)
+        was, now = task.status in _ALLOCATED, status in _ALLOCATED
+        self._unindex(task)
         task.status = status
         self.by_status.setdefault(status, {})[task.uid] = task
+        if status == PENDING and task.best_effort:
+            self.waiting_best_effort += 1
         if was and not now:
             self.allocated = self.allocated - task.request
         elif now and not was:
             self.allocated = self.allocated + task.request
+
+    def _unindex(self, task: SessionTask) -> None:
+        index = self.by_status.get(task.status)
+        if index is not None and index.pop(task.uid, None) is not None:
+            if not index:
+                del self.by_status[task.status]
+            if task.status == PENDING and task.best_effort:
+                self.waiting_best_effort -= 1
+
+
+class FitError(Protocol):
+    """Why a task got no node: the sentence, and each node's reasons where nodes were looked at (FitErrors).
+    `everywhere`: a claim of the task is wrong for every node."""
+
+    everywhere: bool
+
+    @property
+    def message(self) -> str:
+        """The scheduler's sentence."""
+
+    @property
+    def groups(self) -> Sequence[tuple[tuple[str, ...], Sequence[str]]]:
+        """Reasons with the nodes that gave them, in the order of the nodes' names."""
 
 
 @dataclass(slots=True, eq=False)
@@ -186,6 +249,7 @@ __all__ = [
     "INFINITE",
     "PENDING",
     "PIPELINED",
+    "FitError",
     "Resources",
     "SessionJob",
     "SessionQueue",

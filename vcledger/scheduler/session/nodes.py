@@ -17,12 +17,19 @@ from projections.cache.state import NodeInfo
 from vcledger.scheduler.session.model import Resources, SessionTask, Vector
 
 Columns = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+LOG_MAX = 1_000_000
+"""Row changes after which the log of changes begins anew."""
 
 
 class NodeTable:
     """The nodes of a session. `allocatable`, `idle`, `used`, `releasing` and `pipelined` have the shape (nodes,
-    resources); `tasks` the tasks on each node by uid, `pods_max` its limit on their number (0: none).
-    `version` grows with each change of a row."""
+    resources); `tasks` the tasks on each node by uid; `pod_counts` the number of pods there as the predicates count
+    them (placed and promised ones too, evicted ones not), `pods_max` its limit on it (0: none).
+
+    Whoever keeps something by row reads on in `log`, the rows in the order in which they changed; `epoch` is another
+    once rows have moved or the log has begun anew, and `object_log` is the same for the nodes' objects."""
 
     def __init__(self, resources: Resources, names: Iterable[str] = ()) -> None:
         self.resources = resources
@@ -34,55 +41,125 @@ class NodeTable:
         self.used: Columns = np.zeros(shape)
         self.releasing: Columns = np.zeros(shape)
         self.pipelined: Columns = np.zeros(shape)
+        self.pod_counts: NDArray[np.int64] = np.zeros(len(self.names), dtype=np.int64)
         self.pods_max: NDArray[np.int64] = np.zeros(len(self.names), dtype=np.int64)
         self.infos: list[NodeInfo | None] = [None] * len(self.names)
         self.tasks: list[dict[str, SessionTask]] = [{} for _ in self.names]
-        self.version = 0
+        self.epoch = 0
+        self.log: list[int] = []
+        self.object_log: list[int] = []
+        self._saved: dict[int, tuple[Columns, int]] | None = None
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def future_idle(self, rows: NDArray[np.intp] | slice = slice(None)) -> Columns:
+    @property
+    def version(self) -> tuple[int, int]:
+        """Equal as long as no row has changed."""
+        return self.epoch, len(self.log)
+
+    def future_idle(self, rows: Rows | slice = slice(None)) -> Columns:
         """Idle plus what is being released less what is promised (NodeInfo.FutureIdle)."""
         future: Columns = self.idle[rows] + self.releasing[rows] - self.pipelined[rows]
         return future
 
+    # --- what a session does ------------------------------------------------------------------------------------------
+
     def take(self, row: int, task: SessionTask) -> None:
         """The task uses what is idle there."""
-        self._charge(row, task.request)
-        self.tasks[row][task.uid] = task
+        self._touch(row)
+        self.idle[row] -= task.request
+        self.used[row] += task.request
+        self._come(row, task)
 
     def give_back(self, row: int, task: SessionTask) -> None:
         """The reverse of `take`."""
-        self._charge(row, -task.request)
-        self.tasks[row].pop(task.uid, None)
+        self._touch(row)
+        self.idle[row] += task.request
+        self.used[row] -= task.request
+        self._go(row, task)
 
     def promise(self, row: int, task: SessionTask) -> None:
         """The task waits for what is being released there."""
+        self._touch(row)
         self.pipelined[row] += task.request
-        self.tasks[row][task.uid] = task
-        self.version += 1
+        self._come(row, task)
 
     def break_promise(self, row: int, task: SessionTask) -> None:
         """The reverse of `promise`."""
+        self._touch(row)
         self.pipelined[row] -= task.request
-        self.tasks[row].pop(task.uid, None)
-        self.version += 1
+        self._go(row, task)
 
     def release(self, row: int, request: Vector) -> None:
         """A task there is told to go: what it uses is being released."""
+        self._touch(row)
         self.releasing[row] += request
-        self.version += 1
+        self.pod_counts[row] -= 1
 
     def keep(self, row: int, request: Vector) -> None:
         """The reverse of `release`."""
+        self._touch(row)
         self.releasing[row] -= request
-        self.version += 1
+        self.pod_counts[row] += 1
 
-    def _charge(self, row: int, request: Vector) -> None:
-        self.idle[row] -= request
-        self.used[row] += request
-        self.version += 1
+    def _come(self, row: int, task: SessionTask) -> None:
+        self.tasks[row][task.uid] = task
+        self.pod_counts[row] += 1
+
+    def _go(self, row: int, task: SessionTask) -> None:
+        self.tasks[row].pop(task.uid, None)
+        self.pod_counts[row] -= 1
+
+    def _touch(self, row: int) -> None:
+        saved = self._saved
+        if saved is not None and row not in saved:
+            columns = (self.idle[row], self.used[row], self.releasing[row], self.pipelined[row])
+            saved[row] = np.array(columns), int(self.pod_counts[row])
+        self.log.append(row)
+
+    def begin(self) -> None:
+        """From here on the amounts of each row that changes are kept."""
+        self._saved = {}
+
+    def restore(self) -> None:
+        """The amounts are as they were at `begin`, to the last bit. (Tasks are whoever's that moved them.)"""
+        saved, self._saved = self._saved or {}, None
+        for row, (columns, pods) in saved.items():
+            self.idle[row], self.used[row], self.releasing[row], self.pipelined[row] = columns
+            self.pod_counts[row] = pods
+            self.log.append(row)
+
+    # --- what the mirror does -----------------------------------------------------------------------------------------
+
+    def changed(self, row: int, *, object_too: bool = False) -> None:
+        """A row has been set."""
+        self.log.append(row)
+        if object_too:
+            self.object_log.append(row)
+        if len(self.log) > LOG_MAX:
+            self.renew()
+
+    def renew(self) -> None:
+        """Whatever is kept by row is void."""
+        self.epoch += 1
+        self.log.clear()
+        self.object_log.clear()
+
+    def rename(self, names: Iterable[str]) -> None:
+        """The table has these nodes from now on; rows of nodes that stay keep what they have, new ones are empty."""
+        old, self.names = self.row, sorted(names)
+        self.row = {name: row for row, name in enumerate(self.names)}
+        where = np.array([old.get(name, -1) for name in self.names], dtype=np.intp)
+        kept, source = np.flatnonzero(where >= 0), where[where >= 0]
+        for column in ("allocatable", "idle", "used", "releasing", "pipelined", "pod_counts", "pods_max"):
+            before = getattr(self, column)
+            after = np.zeros((len(self.names), *before.shape[1:]), dtype=before.dtype)
+            after[kept] = before[source]
+            setattr(self, column, after)
+        self.infos = [self.infos[row] if row >= 0 else None for row in where]
+        self.tasks = [self.tasks[row] if row >= 0 else {} for row in where]
+        self.renew()
 
 
-__all__ = ["Columns", "NodeTable"]
+__all__ = ["Columns", "NodeTable", "Rows"]

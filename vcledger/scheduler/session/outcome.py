@@ -6,10 +6,16 @@ out by `run`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from vcledger.scheduler.session.model import SessionTask
+from vcledger.scheduler.session.conf import SessionConf
+from vcledger.scheduler.session.model import FitError, SessionTask
+from vcledger.scheduler.session.refusals import Table
+
+if TYPE_CHECKING:
+    from vcledger.scheduler.session.mirror import Mirror
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +48,36 @@ class Evicted:
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A task got no node. `table` has the reasons of each node that refused it (node name to the scheduler's words,
-    the first first), empty when it was never tried; `message` is the PodScheduled condition's, `reason` too."""
+    """A task got no node. `error` has the reasons of the nodes that refused it, None when it was never tried; `message`
+    is the PodScheduled condition's, `reason` too; `node` the one that the scheduler has named for it."""
 
     task: SessionTask
     reason: str
     message: str
-    table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    error: FitError | None = None
+    node: str = ""
+
+    @property
+    def groups(self) -> Sequence[tuple[tuple[str, ...], Sequence[str]]]:
+        """Reasons with the nodes that gave them."""
+        return self.error.groups if self.error is not None else ()
+
+    @property
+    def table(self) -> Mapping[str, tuple[str, ...]]:
+        """Node name to its reasons, in the scheduler's words, the first first."""
+        return Table(self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """A gang whose places were given back. `tasks` with the nodes that they would have had; `ready` of `needed` would
+    then have stood ready; `broken_by` is the first task that fitted nowhere."""
+
+    job: str
+    ready: int
+    needed: int
+    tasks: tuple[tuple[SessionTask, str], ...]
+    broken_by: SessionTask | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +98,8 @@ class JobOutcome:
 @dataclass(slots=True)
 class Outcome:
     """A cycle. `decisions` in the order in which they were made; `jobs` by uid, in the order in which they were come
-    to; `unfit` by task uid."""
+    to; `unfit` by task uid; `discarded` in the order in which it happened. `conf` and `mirror` are
+    what it was decided with and on; `events_of` looks into them, before the mirror's next refresh."""
 
     cycle: int
     seed: int
@@ -80,6 +110,9 @@ class Outcome:
     decisions: list[Enqueued | Placed | Evicted] = field(default_factory=list)
     jobs: dict[str, JobOutcome] = field(default_factory=dict)
     unfit: dict[str, Unfit] = field(default_factory=dict)
+    discarded: list[Discarded] = field(default_factory=list)
+    conf: SessionConf | None = None
+    mirror: Mirror | None = None
 
 
-__all__ = ["Enqueued", "Evicted", "JobOutcome", "Outcome", "Placed", "Unfit"]
+__all__ = ["Discarded", "Enqueued", "Evicted", "JobOutcome", "Outcome", "Placed", "Unfit"]

@@ -1,0 +1,354 @@
+"""Where a task may go: every predicate for a task over the nodes' columns.
+
+Owns the columns of each shape (see `shape`), kept up by the changes of rows, and the refusals in the scheduler's words.
+Must not know gangs, queues nor scores. Held by `mirror` from cycle to cycle; `run` opens it for a session; the actions
+ask it.
+
+The checks of one node alone are columns: requests against idle and future idle, pod count, unschedulable, node selector
+and affinity, taints. Those that look at other pods or at volumes are the parts of `projections.diagnosis.nodes`, asked
+on the nodes that the columns let through. Order and words are those of `Evaluation`, whose table this agrees with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from projections.diagnosis.nodes import Evaluation, refuses
+from projections.diagnosis.views import ClusterView, NodeView, PlacedPod
+from projections.diagnosis.volumes import Chosen
+from vcledger.scheduler.session.framework import Session
+from vcledger.scheduler.session.model import SessionTask
+from vcledger.scheduler.session.nodes import NodeTable, Rows
+from vcledger.scheduler.session.refusals import Refusals, problem_of, refusals_of, special_reasons
+from vcledger.scheduler.session.shape import Shape
+from vcledger.scheduler.session.statics import NOTHING, Statics
+from vcledger.why_views import lone_task
+from volcano.objects.core import Node
+from volcano.objects.resource import CSI_ATTACH_PREFIX, EPSILON
+
+if TYPE_CHECKING:
+    from vcledger.scheduler.session.mirror import Mirror
+
+Mask = NDArray[np.bool_]
+Room = Literal["idle", "future", "none"]
+
+POD_COUNT = "pod-count"
+ALL_CHECKS = frozenset(
+    {
+        POD_COUNT, "unschedulable", "node-affinity", "taints", "ports", "pod-affinity", "volume-limits", "volume-zone",
+        "spread", "volumes",
+    }
+)  # fmt: skip
+"""The families of predicates that the predicates plugin may switch on (`Session.checks`): those of the reasons that
+they give; pod-affinity covers anti-affinity, volumes claims and their access modes."""
+
+_COLUMNS_MAX = 1024
+_FEW = 64
+
+
+class ShapeColumns:
+    """What the columns say of one shape, row by row: `now` and `later` are the nodes that take it on what is idle, or
+    only on what will be; `scores` those of `node_order`, of nodes that take it, kept as long as `scored_for` is the
+    session's configuration."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.epoch = -1
+        self.seen = self.objects_seen = 0
+        self.checks: frozenset[str] = NOTHING
+        self.fits_now: Mask = np.zeros(0, dtype=bool)
+        self.fits_later: Mask = np.zeros(0, dtype=bool)
+        self.counts: Mask = np.zeros(0, dtype=bool)
+        self.now: Mask = np.zeros(0, dtype=bool)
+        self.later: Mask = np.zeros(0, dtype=bool)
+        self.scores: NDArray[np.float64] = np.zeros(0)
+        self.scored_for: object = None
+        self.scored = 0
+
+
+class Feasible:
+    """The answers. What a session has done to pods and volumes is in `coming` (tasks that were given a node, with its
+    name), `leaving` (evicted ones), `reserved` and `chosen` (volumes that their claims take)."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self.mirror = mirror
+        self.statics = Statics(mirror)
+        self.checks: frozenset[str] = ALL_CHECKS
+        self.coming: dict[str, tuple[SessionTask, str]] = {}
+        self.leaving: dict[str, SessionTask] = {}
+        self.chosen: dict[str, tuple[SessionTask, dict[str, Chosen], list[str]]] = {}
+        self.moves = 0
+        self._columns: dict[Shape, ShapeColumns] = {}
+        self._refusals: dict[Shape, tuple[Any, Refusals]] = {}
+        self._views: tuple[tuple[int, int, int], list[NodeView]] | None = None
+        self._unreported: tuple[tuple[int, int], frozenset[int]] = ((-1, -1), frozenset())
+
+    @property
+    def table(self) -> NodeTable:
+        return self.mirror.nodes
+
+    def forget(self) -> None:
+        """Lets go of what is kept for shapes."""
+        self._columns.clear()
+        self._refusals.clear()
+
+    def object_changed(self, row: int, node: Node | None) -> bool:
+        """Whether a node's object differs from the one that the columns know, in what predicates and scores look at."""
+        return self.statics.changed(self.table.names[row], node)
+
+    def open(self, ssn: Session) -> None:
+        """A session begins, its plugins have said which checks are on."""
+        self.checks = frozenset(ssn.checks) if ssn.checks is not None else NOTHING
+        self.coming.clear()
+        self.leaving.clear()
+        self.chosen.clear()
+        self.moves += 1
+
+    # --- what a session does to pods ----------------------------------------------------------------------------------
+
+    def come(self, task: SessionTask, node: str) -> None:
+        """A task was given a node."""
+        self.coming[task.uid] = (task, node)
+        self.moves += 1
+
+    def go_back(self, task: SessionTask) -> None:
+        """The reverse; volumes that it would take are free again."""
+        self.coming.pop(task.uid, None)
+        self.chosen.pop(task.uid, None)
+        self.moves += 1
+
+    def leave(self, task: SessionTask) -> None:
+        """A task was told to go."""
+        self.leaving[task.uid] = task
+        self.moves += 1
+
+    def stay(self, task: SessionTask) -> None:
+        """The reverse."""
+        self.leaving.pop(task.uid, None)
+        self.moves += 1
+
+    def take_volumes(self, task: SessionTask, row: int) -> None:
+        """What the claims of a task take on its node is not there for others."""
+        if task.like is None or not task.like.volumes:
+            return
+        evaluation = self.evaluation(task)
+        if evaluation is not None and evaluation.volumes is not None:
+            view = self.views()[row]
+            self.chosen[task.uid] = task, evaluation.volumes.picks(view), evaluation.volumes.take(view)
+
+    # --- columns ------------------------------------------------------------------------------------------------------
+
+    def columns(self, shape: Shape) -> ShapeColumns:
+        """The columns of a shape, up to date."""
+        found = self._columns.get(shape)
+        if found is None:
+            if len(self._columns) >= _COLUMNS_MAX:
+                del self._columns[next(iter(self._columns))]
+            found = self._columns[shape] = ShapeColumns(shape)
+        table = self.table
+        objects = len(table.object_log)
+        if found.epoch != table.epoch or found.checks != self.checks:
+            self._all(found)
+        elif found.objects_seen != objects:
+            self._rows(found, np.array(sorted({*table.log[found.seen :], *table.object_log[found.objects_seen :]})))
+        elif found.seen != len(table.log):
+            news = table.log[found.seen :]
+            self._rows(found, np.array(news if len(news) == 1 else sorted(set(news)), dtype=np.intp))
+        found.checks, found.epoch = self.checks, table.epoch
+        found.seen, found.objects_seen = len(table.log), objects
+        return found
+
+    def _all(self, found: ShapeColumns) -> None:
+        count = len(self.table)
+        found.fits_now, found.fits_later, found.counts, found.now, found.later = np.zeros((5, count), dtype=bool)
+        found.scored_for = None
+        self._rows(found, np.arange(count))
+
+    def _rows(self, found: ShapeColumns, rows: Rows) -> None:
+        """Sets some rows."""
+        table, shape = self.table, found.shape
+        if shape.best_effort:
+            found.fits_now[rows] = found.fits_later[rows] = True
+        else:
+            columns = self.compared(shape)
+            asked = shape.request[columns] - EPSILON
+            grid = np.ix_(rows, columns)
+            idle = table.idle[grid]
+            found.fits_now[rows] = (asked < idle).all(axis=1)
+            future = idle + table.releasing[grid] - table.pipelined[grid]
+            found.fits_later[rows] = (asked < future).all(axis=1)
+        ok = self.statics.of(shape, self.checks).ok[rows]
+        if POD_COUNT in self.checks:
+            most = table.pods_max[rows]
+            counts = (most == 0) | (table.pod_counts[rows] < most)
+            found.counts[rows] = counts
+            ok = ok & counts
+        else:
+            found.counts[rows] = True
+        later = found.fits_later[rows] & ok
+        now = later & found.fits_now[rows]
+        found.now[rows] = now
+        found.later[rows] = later & ~now
+
+    def compared(self, shape: Shape) -> Rows:
+        """The resources of a shape that are compared with what a node has: not the attachments of drivers that no node
+        reports."""
+        table = self.table
+        version = (table.epoch, len(table.object_log))
+        if self._unreported[0] != version:
+            names = [column for name, column in table.resources.column.items() if name.startswith(CSI_ATTACH_PREFIX)]
+            missing = frozenset(column for column in names if not (table.allocatable[:, column] > 0).any())
+            if missing != self._unreported[1]:
+                self._columns.clear()
+            self._unreported = version, missing
+        if not self._unreported[1]:
+            return shape.columns
+        return shape.columns[[column not in self._unreported[1] for column in shape.columns]]
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def mask(self, task: SessionTask, room: Room = "future") -> Mask:
+        """The nodes that pass every check: with the request fitting into what is idle and will be ("idle"), into what
+        will be ("future", as the allocate action asks), or whatever there is and however many pods ("none")."""
+        shape: Shape | None = task.like
+        if shape is None:
+            return np.zeros(len(self.table), dtype=bool)
+        columns = self.columns(shape)
+        if room == "idle":
+            mask = columns.now
+        elif room == "future":
+            mask = columns.now | columns.later
+        else:
+            mask = self.statics.of(shape, self.checks).ok
+        return self.narrowed(task, mask)
+
+    def narrowed(self, task: SessionTask, mask: Mask) -> Mask:
+        """A mask without the nodes that pods, volumes or a plugin's predicate rule out."""
+        if not self.special(task):
+            return mask
+        evaluation, views = self.evaluation(task), self.views()
+        if evaluation is None or problem_of(evaluation, self.checks):
+            return np.zeros(len(mask), dtype=bool)
+        mask = mask.copy()
+        for row in np.flatnonzero(mask):
+            mask[row] = not refuses(special_reasons(evaluation, views[row], self.checks))
+        return mask
+
+    def resolvable(self, task: SessionTask) -> Rows:
+        """The nodes where nothing stands in the way but what evictions could change: room, pods, ports."""
+        shape: Shape | None = task.like
+        if shape is None:
+            return np.zeros(0, dtype=np.intp)
+        rows = np.flatnonzero(self.statics.of(shape, self.checks).ok)
+        if not shape.volumes:
+            return rows
+        evaluation, views = self.evaluation(task), self.views()
+        if evaluation is None or problem_of(evaluation, self.checks):
+            return np.zeros(0, dtype=np.intp)
+        lasting = {"volume-zone", "volumes"}
+        return np.array(
+            [
+                row
+                for row in rows
+                if not any(one.family in lasting for one in special_reasons(evaluation, views[row], self.checks))
+            ],
+            dtype=np.intp,
+        )
+
+    def fits_now(self, task: SessionTask, row: int) -> bool:
+        """Whether every check but that of the request lets the task onto a node as things are in the session."""
+        shape: Shape | None = task.like
+        if shape is None:
+            return False
+        columns = self.columns(shape)
+        if not (columns.counts[row] and self.statics.of(shape, self.checks).ok[row]):
+            return False
+        if not self.special(task):
+            return True
+        evaluation = self.evaluation(task)
+        if evaluation is None or problem_of(evaluation, self.checks):
+            return False
+        return not refuses(special_reasons(evaluation, self.views()[row], self.checks))
+
+    def special(self, task: SessionTask) -> bool:
+        """Whether more than columns has to be asked: the pod looks at others or has volumes, or pods that are there
+        keep others away."""
+        if not self.checks:
+            return False
+        shape: Shape = task.like
+        if not shape.plain or self.mirror.guarded:
+            return True
+        return any(one.like is not None and one.like.looks for one, _ in self.coming.values()) if self.coming else False
+
+    def refusals(self, task: SessionTask) -> Refusals:
+        """Why each node refuses the task, as things are now; the same for tasks of a shape until something changes."""
+        shape: Shape = task.like
+        if self.special(task):
+            return refusals_of(self, task)
+        version = (*self.table.version, self.checks)
+        known = self._refusals.get(shape)
+        if known is None or known[0] != version:
+            known = self._refusals[shape] = version, refusals_of(self, task)
+        return known[1]
+
+    # --- the parts that look at pods and volumes ----------------------------------------------------------------------
+
+    def evaluation(self, task: SessionTask) -> Evaluation | None:
+        """The task against the pods and volumes as they are in the session; None when its pod is unknown."""
+        mirror = self.mirror
+        pod, ref = mirror.pod(task), mirror.cache.pods.get(task.key)
+        if pod is None or ref is None:
+            return None
+        reserved = [name for other, _, names in self.chosen.values() if other.uid != task.uid for name in names]
+        chosen: dict[str, Chosen] = {}
+        for other, picks, _ in self.chosen.values():
+            if other.uid != task.uid:
+                chosen.update(picks)
+        return Evaluation(lone_task(ref, pod), pod, self.cluster(task.like), (), None, reserved, chosen)
+
+    def cluster(self, shape: Shape) -> ClusterView:
+        """The cluster as far as a shape's checks need it."""
+        mirror, cache = self.mirror, self.mirror.cache
+        return ClusterView(
+            nodes=self.views(),
+            pods=self._placed(shape),
+            claims=cache.claims,
+            volumes=cache.volumes,
+            classes=cache.storage_classes,
+            csi_nodes=cache.csi_nodes,
+            queue_objects=cache.queues,
+            ignores_conditions=not cache.policy.freezes_not_ready,
+            ignores_access_modes=mirror.ignores_access_modes,
+        )
+
+    def _placed(self, shape: Shape) -> Sequence[PlacedPod]:
+        mirror = self.mirror
+        limited = shape.volumes
+        there = mirror.guarded if not (shape.looks or limited) else mirror.all_placed()
+        gone = {task.uid for task in self.leaving.values()}
+        placed = [one for _, one in sorted(there.items()) if one.uid not in gone]
+        for task, node in self.coming.values():
+            if shape.looks or limited or (task.like is not None and task.like.looks):
+                pod = mirror.pod(task)
+                if pod is not None:
+                    placed.append(PlacedPod.of(pod, node))
+        return placed
+
+    def views(self) -> list[NodeView]:
+        """The nodes' objects, as the parts look at them: no amounts."""
+        table = self.table
+        version = (table.epoch, len(table.object_log), self.mirror.revision)
+        if self._views is None or self._views[0] != version:
+            views = [
+                NodeView(name=name, node=info.node if info is not None else None, allocatable={}, idle={})
+                for name, info in zip(table.names, table.infos, strict=True)
+            ]
+            self._views = version, views
+        return self._views[1]
+
+
+__all__ = ["ALL_CHECKS", "Feasible", "Mask", "Room", "ShapeColumns"]

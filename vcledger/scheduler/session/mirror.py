@@ -1,0 +1,487 @@
+"""Session data kept up with a cache, event by event: only what an event touched is made anew.
+
+Owns how nodes, jobs, tasks and queues of the cache become those of a session, and the sums of the queues. Must not know
+plugins nor actions. Held by whoever runs cycles (the scheduler's loop, a replay), which calls `touch` after the fold of
+each event and hands the mirror to `run`.
+
+Left out, as in Volcano's Snapshot: jobs without a PodGroup or of an unknown queue, nodes that are not ready (facts 19
+and 20). The order in which things came never shows: whoever chooses sorts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from projections.cache.jobs import priority_of
+from projections.cache.state import HAS_ANTI_AFFINITY, Cache, JobInfo, NodeInfo, PodRef, TaskInfo
+from projections.diagnosis.views import INDEX_LABEL, PlacedPod
+from vcledger.scheduler.session.feasible import Feasible
+from vcledger.scheduler.session.model import (
+    FIRST_NAMES,
+    PENDING,
+    Resources,
+    SessionJob,
+    SessionQueue,
+    SessionTask,
+    Vector,
+)
+from vcledger.scheduler.session.nodes import NodeTable
+from vcledger.scheduler.session.shape import Shapes
+from vcledger.scheduler.session.sums import Part, limits_of, part_of, resource_of
+from volcano.objects.core import Pod
+from volcano.objects.resource import Resource
+from volcano.objects.status import TERMINATED_STATUSES
+
+_TERMINATED = frozenset(int(status) for status in TERMINATED_STATUSES)
+_VECTORS_MAX, _SHAPES_MAX = 100_000, 20_000
+_NODE_KINDS = frozenset({"Node", "CSINode", "Numatopology"})
+
+
+class Mirror:
+    """The session's data of one cache. `jobs` are those of a session, `waiting` those of them with a pending task,
+    `unadmitted` those that have not been taken into their queue. `pod_of` gives the object of a pod of the cache."""
+
+    def __init__(self, cache: Cache, pod_of: Callable[[PodRef], Pod | None]) -> None:
+        self.cache, self._pod_of = cache, pod_of
+        self.ignores_access_modes = cache.policy.name != "exact"
+        self._dirty_pods: dict[str, None] = {}
+        self._dirty_jobs: dict[str, None] = {}
+        self._dirty_nodes: dict[str, None] = {}
+        self._dirty_queues: dict[str, None] = {}
+        self._resyncs: dict[str, None] = {}
+        self._everything = True
+        self._begin(Resources())
+
+    def _begin(self, resources: Resources) -> None:
+        self.resources = resources
+        self.nodes = NodeTable(resources)
+        self.shapes = Shapes(resources)
+        self.groups: dict[str, SessionJob] = {}
+        self.jobs: dict[str, SessionJob] = {}
+        self.waiting: dict[str, SessionJob] = {}
+        self.unadmitted: dict[str, SessionJob] = {}
+        self.queues: dict[str, SessionQueue] = {}
+        self.placed: dict[str, PlacedPod] | None = None
+        self.guarded: dict[str, PlacedPod] = {}
+        self.revision = 0
+        self._tasks_of: dict[str, list[tuple[str, str]]] = {}
+        self._nodes_of: dict[str, tuple[str, ...]] = {}
+        self._on_node: dict[str, dict[str, SessionTask]] = {}
+        self._of_queue: dict[str, dict[str, None]] = {}
+        self._pods: dict[str, Pod] = {}
+        self._parts: dict[str, Part] = {}
+        self._sums: dict[str, Part] = {}
+        self._counts: dict[str, int] = {}
+        self._vectors: dict[int, tuple[Resource, Vector]] = {}
+        self._missing: dict[str, None] = {}
+        self._fresh: dict[str, None] = {}
+        self._total: Vector | None = None
+        self.feasible = Feasible(self)
+
+    # --- what changed -------------------------------------------------------------------------------------------------
+
+    def touch(self, kind: str, namespace: str, name: str) -> None:
+        """An event about this object has been folded (or a decision about this pod)."""
+        cache = self.cache
+        if cache.pending_resync:
+            self._resyncs.update(dict.fromkeys(cache.pending_resync))
+        if kind == "Pod":
+            self._dirty_pods[f"{namespace}/{name}"] = None
+        elif kind == "PodGroup":
+            self._dirty_jobs[f"{namespace}/{name}"] = None
+        elif kind in _NODE_KINDS:
+            self._dirty_nodes[name] = None
+            self.revision += kind == "CSINode"
+        elif kind == "Queue":
+            self._dirty_queues[name] = None
+        elif kind == "PriorityClass":
+            self._dirty_jobs.update(dict.fromkeys(self.groups))
+        else:
+            self._touch_volumes(kind, f"{namespace}/{name}" if namespace else name)
+
+    def _touch_volumes(self, kind: str, key: str) -> None:
+        cache = self.cache
+        claims: Iterable[str] = ()
+        if kind == "PersistentVolumeClaim":
+            claims = (key,)
+        elif kind == "PersistentVolume":
+            claims = cache.claims_by_volume.get(key, ())
+        elif kind == "StorageClass":
+            claims = cache.claim_users
+        elif kind != "CSIStorageCapacity":
+            return
+        self.revision += 1
+        for claim in claims:
+            self._dirty_pods.update(cache.claim_users.get(claim, ()))
+
+    def touch_all(self) -> None:
+        """Everything may have changed."""
+        self._everything = True
+
+    def refresh(self) -> None:
+        """Brings everything touched up to date."""
+        if self._resyncs:
+            self._dirty_pods.update(self._resyncs)
+            self._resyncs = dict.fromkeys(self.cache.pending_resync)
+        if self._everything:
+            self._build(Resources())
+        elif self._dirty_pods or self._dirty_jobs or self._dirty_nodes or self._dirty_queues:
+            self._catch_up()
+        while self._missing:
+            names = sorted({*self.resources.names, *self._missing} - set(FIRST_NAMES))
+            self._build(Resources((*FIRST_NAMES, *names)))
+
+    def _build(self, resources: Resources) -> None:
+        cache = self.cache
+        resources.closed = True
+        self._begin(resources)
+        self._everything = False
+        self._dirty_queues = dict.fromkeys(cache.queues)
+        self._dirty_jobs = dict.fromkeys(cache.jobs)
+        self._dirty_pods = dict.fromkeys(cache.pods)
+        self._dirty_nodes = dict.fromkeys(cache.nodes)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        pods, self._dirty_pods = self._dirty_pods, {}
+        jobs, self._dirty_jobs = self._dirty_jobs, {}
+        queues, self._dirty_queues = self._dirty_queues, {}
+        for name in queues:
+            self._queue(name)
+            jobs.update(self._of_queue.get(name, {}))
+        self._fresh.clear()
+        for uid in jobs:
+            self._job(uid)
+        for key in pods:
+            for uid in self._pod(key):
+                jobs[uid] = None
+        for uid in jobs:
+            self._settle(uid)
+        nodes, self._dirty_nodes = self._dirty_nodes, {}
+        self._rows(nodes)
+        if len(self.shapes) > _SHAPES_MAX:
+            self.shapes.keep({id(task.like) for job in self.waiting.values() for task in job.pending()})
+            self.feasible.forget()
+
+    # --- pods and tasks -----------------------------------------------------------------------------------------------
+
+    def _pod(self, key: str) -> list[str]:
+        """Takes over what has become of a pod; the jobs concerned."""
+        ref = self.cache.pods.get(key)
+        pairs = self._tasks_of.pop(key, [])
+        if ref is not None and ref.job and (ref.job, ref.uid) not in pairs:
+            pairs = [*pairs, (ref.job, ref.uid)]
+        left = [pair for pair in pairs if self._task(pair[0], pair[1], ref)]
+        if left:
+            self._tasks_of[key] = left
+        places = [self.groups[uid].tasks[task].node for uid, task in left if uid in self.groups]
+        if ref is not None:
+            places.append(ref.node_name)
+        now = tuple(dict.fromkeys(name for name in places if name))
+        for name in (*self._nodes_of.pop(key, ()), *now):
+            self._dirty_nodes[name] = None
+        if now:
+            self._nodes_of[key] = now
+        self._place(key, ref)
+        return [uid for uid, _ in pairs]
+
+    def _task(self, uid: str, task_uid: str, ref: PodRef | None) -> bool:
+        """One task of a job as the cache has it now. False: it has it no longer."""
+        info = self.cache.jobs.get(uid)
+        task = info.tasks.get(task_uid) if info is not None else None
+        job = self.groups.get(uid)
+        if job is None or uid in self._fresh:
+            return task is not None
+        old = job.tasks.get(task_uid)
+        if old is not None:
+            self._drop(job, old)
+        if task is None:
+            return False
+        self._take(job, self._made(task, ref if ref is not None and ref.uid == task_uid else None))
+        return True
+
+    def _made(self, info: TaskInfo, ref: PodRef | None) -> SessionTask:
+        request = self.shared(info.resreq)
+        task = SessionTask(
+            uid=info.uid,
+            namespace=info.namespace,
+            name=info.name,
+            job=info.job,
+            status=int(info.status),
+            node=info.node_name,
+            request=request,
+            role=info.role,
+            priority=info.priority,
+            preemptable=info.preemptable,
+            best_effort=info.best_effort,
+            gated=info.gated,
+            position=ref.position if ref is not None else 0,
+            unread=True,
+        )
+        if task.status == PENDING:
+            self.read(task)
+        return task
+
+    def pod(self, task: SessionTask) -> Pod | None:
+        """The task's object; None when the cache has another pod of that name, or none."""
+        known = self._pods.get(task.uid)
+        if known is not None:
+            return known
+        ref = self.cache.pods.get(task.key)
+        return self._pod_of(ref) if ref is not None and ref.uid == task.uid else None
+
+    def read(self, task: SessionTask) -> None:
+        """Fills in what follows from the pod's object."""
+        task.unread = False
+        pod = self.pod(task)
+        if pod is None:
+            return
+        if task.status == PENDING:
+            self._pods[task.uid] = pod
+        task.created = pod.metadata.creation_timestamp or ""
+        label = (pod.metadata.labels or {}).get(INDEX_LABEL, "")
+        task.index = int(label) if label.isascii() and label.isdigit() else 0
+        info = self.cache.jobs[task.job].tasks.get(task.uid) if task.job in self.cache.jobs else None
+        if info is not None:
+            task.like = self.shapes.of(pod, info.resreq, task.request, task.best_effort)
+
+    def _take(self, job: SessionJob, task: SessionTask) -> None:
+        job.add(task)
+        if task.status == PENDING:
+            job.asked = job.asked + task.request
+        if task.node and task.status not in _TERMINATED:
+            self._on_node.setdefault(task.node, {})[task.uid] = task
+
+    def _drop(self, job: SessionJob, task: SessionTask) -> None:
+        job.remove(task)
+        self._pods.pop(task.uid, None)
+        if task.status == PENDING:
+            job.asked = job.asked - task.request
+        if task.node:
+            there = self._on_node.get(task.node)
+            if there is not None:
+                there.pop(task.uid, None)
+
+    def _place(self, key: str, ref: PodRef | None) -> None:
+        """Keeps the pods that others may have to look at: those with an anti-affinity always, the rest once asked."""
+        self.guarded.pop(key, None)
+        if self.placed is not None:
+            self.placed.pop(key, None)
+        if ref is None or not ref.node_name or ref.phase in {"Succeeded", "Failed"}:
+            return
+        if self.placed is None and not ref.flags & HAS_ANTI_AFFINITY:
+            return
+        pod = self._pod_of(ref)
+        if pod is None:
+            return
+        one = PlacedPod.of(pod, ref.node_name)
+        if ref.flags & HAS_ANTI_AFFINITY:
+            self.guarded[key] = one
+        if self.placed is not None:
+            self.placed[key] = one
+
+    def all_placed(self) -> dict[str, PlacedPod]:
+        """The pods on nodes, by key; read when first asked for, kept up from then on."""
+        if self.placed is None:
+            self.placed = {}
+            for key, ref in self.cache.pods.items():
+                if ref.node_name:
+                    self._place(key, ref)
+        return self.placed
+
+    # --- jobs and queues ----------------------------------------------------------------------------------------------
+
+    def _job(self, uid: str) -> None:
+        """The job's own fields; all its tasks when it is new here."""
+        info = self.cache.jobs.get(uid)
+        group = info.pod_group if info is not None else None
+        old = self.groups.get(uid)
+        if info is None or group is None:
+            if old is not None:
+                self._forget(old)
+            return
+        job = old
+        if job is None:
+            zero = np.zeros(self.resources.width)
+            job = SessionJob(uid, info.namespace, info.name, info.queue, group, allocated=zero, asked=zero)
+            self.groups[uid] = job
+            self._fresh[uid] = None
+            for task in info.tasks.values():
+                ref = self.cache.pods.get(task.key)
+                self._take(job, self._made(task, ref if ref is not None and ref.uid == task.uid else None))
+                pairs = self._tasks_of.setdefault(task.key, [])
+                if (uid, task.uid) not in pairs:
+                    pairs.append((uid, task.uid))
+        elif job.queue != info.queue:
+            self._of_queue.get(job.queue, {}).pop(uid, None)
+            self._count(job, None)
+        self._fields(job, info)
+
+    def _fields(self, job: SessionJob, info: JobInfo) -> None:
+        group = info.pod_group
+        assert group is not None
+        job.pod_group, job.namespace, job.name = group, info.namespace, info.name
+        job.queue = info.queue
+        job.priority = priority_of(self.cache, info)
+        job.created = group.metadata.creation_timestamp or ""
+        job.min_available = info.min_available
+        job.task_min_available = dict(info.task_min_available)
+        stated = group.spec.min_resources
+        job.least = self.shared(resource_of(tuple(stated.items()))) if stated else None
+        job.preemptable = info.preemptable
+        job.phase = group.status.phase
+        job.position = info.position
+        self._of_queue.setdefault(job.queue, {})[job.uid] = None
+
+    def _forget(self, job: SessionJob) -> None:
+        for task in list(job.tasks.values()):
+            self._drop(job, task)
+        del self.groups[job.uid]
+        self._of_queue.get(job.queue, {}).pop(job.uid, None)
+        self._count(job, None)
+        for index in (self.jobs, self.waiting, self.unadmitted):
+            index.pop(job.uid, None)
+
+    def _settle(self, uid: str) -> None:
+        """Puts a job that changed where it belongs, and its part of its queue's sums right."""
+        job, info = self.groups.get(uid), self.cache.jobs.get(uid)
+        if job is None or info is None:
+            return
+        job.allocated = self.amounts(info.allocated)
+        there = job.queue in self.queues
+        for index, belongs in (
+            (self.jobs, there),
+            (self.waiting, there and PENDING in job.by_status),
+            (self.unadmitted, there and job.unadmitted),
+        ):
+            if belongs:
+                index[uid] = job
+            else:
+                index.pop(uid, None)
+        self._count(job, part_of(job) if there else None)
+
+    def _count(self, job: SessionJob, part: Part | None) -> None:
+        """A job's part of its queue's sums is this from now on."""
+        name = job.queue
+        old = self._parts.pop(job.uid, None)
+        if old is None and part is None:
+            return
+        sums = self._sums.get(name)
+        if sums is None:
+            sums = self._sums[name] = Part(*(np.zeros(self.resources.width) for _ in range(4)))
+        if old is not None:
+            sums = sums.minus(old)
+            self._counts[name] -= 1
+        if part is not None:
+            self._parts[job.uid] = part
+            sums = sums.plus(part)
+            self._counts[name] = self._counts.get(name, 0) + 1
+        self._sums[name] = sums
+        queue = self.queues.get(name)
+        if queue is not None:
+            self._show(queue)
+
+    def _show(self, queue: SessionQueue) -> None:
+        sums = self._sums.get(queue.name)
+        if sums is None:
+            sums = Part(*(np.zeros(self.resources.width) for _ in range(4)))
+        queue.allocated, queue.requested, queue.inqueue, queue.elastic = sums
+        queue.has_jobs = self._counts.get(queue.name, 0) > 0
+
+    def _queue(self, name: str) -> None:
+        found = self.cache.queues.get(name)
+        if found is None:
+            self.queues.pop(name, None)
+            return
+        spec, zero = found.spec, np.zeros(self.resources.width)
+        capability, guarantee, deserved = limits_of(found)
+        self.queues[name] = queue = SessionQueue(
+            name=name,
+            queue=found,
+            weight=spec.weight,
+            capability=self._limits(capability, float("inf")),
+            guarantee=self._limits(guarantee),
+            deserved=self._limits(deserved),
+            allocated=zero,
+            requested=zero,
+            inqueue=zero,
+            elastic=zero,
+            priority=spec.priority,
+            parent=spec.parent,
+            reclaimable=True if spec.reclaimable is None else spec.reclaimable,
+            state=found.status.state or "Open",
+            position=self.cache.position_of("Queue", name),
+        )
+        self._show(queue)
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    def _rows(self, names: Iterable[str]) -> None:
+        """The rows of some nodes as the cache has them now; the table has others when nodes came or went."""
+        cache, table = self.cache, self.nodes
+        found = {name: cache.nodes.get(name) for name in names}
+        wanted = {name: info for name, info in found.items() if info is not None and info.ready}
+        gone = [name for name in found if name not in wanted and name in table.row]
+        if gone or any(name not in table.row for name in wanted):
+            without = set(gone)
+            kept = [name for name in table.names if name not in without]
+            table.rename({*kept, *wanted})
+            self._total = None
+        for name, info in wanted.items():
+            self._row(table.row[name], info)
+
+    def _row(self, row: int, info: NodeInfo) -> None:
+        table = self.nodes
+        allocatable = self.amounts(info.allocatable)
+        if not np.array_equal(table.allocatable[row], allocatable):
+            table.allocatable[row], self._total = allocatable, None
+        table.idle[row] = self.amounts(info.idle)
+        table.used[row] = self.amounts(info.used)
+        table.releasing[row] = self.amounts(info.releasing)
+        table.pipelined[row] = self.amounts(info.pipelined)
+        table.pod_counts[row] = info.task_count
+        table.pods_max[row] = info.allocatable.max_task_num
+        table.tasks[row] = self._on_node.setdefault(info.name, {})
+        old = table.infos[row]
+        table.infos[row] = info
+        table.changed(row, object_too=old is None or self.feasible.object_changed(row, info.node))
+
+    @property
+    def total(self) -> Vector:
+        """All that the nodes have."""
+        if self._total is None:
+            self._total = self.nodes.allocatable.sum(axis=0)
+        return self._total
+
+    # --- amounts ------------------------------------------------------------------------------------------------------
+
+    def shared(self, resource: Resource) -> Vector:
+        """The vector of a request, which nobody changes in place: made once."""
+        known = self._vectors.get(id(resource))
+        if known is not None:
+            return known[1]
+        if len(self._vectors) >= _VECTORS_MAX:
+            self._vectors.clear()
+        made = self.amounts(resource)
+        self._vectors[id(resource)] = (resource, made)
+        return made
+
+    def amounts(self, resource: Resource) -> Vector:
+        """An amount as a vector. A name without a column is noted, and gets one before the refresh is over."""
+        column = self.resources.column
+        made = np.zeros(self.resources.width)
+        made[0], made[1] = resource.milli_cpu, resource.memory
+        for name, amount in (resource.scalars or {}).items():
+            if name in column:
+                made[column[name]] = amount
+            elif amount:
+                self._missing[name] = None
+        return made
+
+    def _limits(self, amounts: dict[str, float], missing: float = 0.0) -> Vector:
+        return self.resources.vector(amounts, missing)
+
+
+__all__ = ["Mirror"]

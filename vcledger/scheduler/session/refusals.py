@@ -1,0 +1,163 @@
+"""Why nodes refuse a task, in the scheduler's words and order, grouped.
+
+Owns how the columns and the parts of the evaluation become reasons. Must not know gangs. Called by
+`vcledger.scheduler.session.feasible`.
+
+The words and their order are those of `projections.diagnosis.nodes.Evaluation` and `reasons.scheduler_reasons`: all up
+to the first that is final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from projections.diagnosis import basic
+from projections.diagnosis import reasons as texts
+from projections.diagnosis.nodes import Evaluation
+from projections.diagnosis.reasons import Reason, compose, scheduler_reasons
+from projections.diagnosis.views import NodeView
+from vcledger.scheduler.session.model import SessionTask
+from vcledger.scheduler.session.nodes import Rows
+from vcledger.scheduler.session.shape import Shape
+from vcledger.scheduler.session.statics import AFFINITY, TAINTS, UNSCHEDULABLE
+from volcano.objects.resource import EPSILON
+
+if TYPE_CHECKING:
+    from vcledger.scheduler.session.feasible import Feasible
+
+Texts = tuple[str, ...]
+
+_STATIC = {UNSCHEDULABLE: texts.UNSCHEDULABLE, AFFINITY: texts.NODE_AFFINITY, TAINTS: texts.TAINTS}
+PLUGIN = "node(s) were ruled out by a plugin's predicate"
+
+
+class Refusals:
+    """A task's fit errors: the nodes by what they say, in the order of their names. `everywhere`: it was refused before
+    any node was looked at, and nothing else of its job is tried."""
+
+    def __init__(self, names: Sequence[str], found: Mapping[Texts, Sequence[int]], *, everywhere: bool = False) -> None:
+        self._names, self._found = names, found
+        self.everywhere = everywhere
+
+    @property
+    def message(self) -> str:
+        """The scheduler's sentence, `0/3 nodes are unavailable: …`."""
+        counts: dict[str, int] = {}
+        for said, rows in self._found.items():
+            for text in said:
+                counts[text] = counts.get(text, 0) + len(rows)
+        return compose(sum(map(len, self._found.values())), counts)
+
+    @property
+    def groups(self) -> list[tuple[Texts, list[str]]]:
+        """Reasons with the nodes that gave them."""
+        return [(said, [self._names[row] for row in rows]) for said, rows in self._found.items()]
+
+
+class Said:
+    """A fit error without nodes: a sentence."""
+
+    groups: tuple[tuple[Texts, Sequence[str]], ...] = ()
+    everywhere = False
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
+class Table(Mapping[str, Texts]):
+    """Node name to its reasons, made when somebody looks."""
+
+    def __init__(self, groups: Sequence[tuple[Texts, Sequence[str]]]) -> None:
+        self._groups = groups
+        self._made: dict[str, Texts] | None = None
+
+    def _all(self) -> dict[str, Texts]:
+        if self._made is None:
+            self._made = dict(sorted((name, said) for said, names in self._groups for name in names))
+        return self._made
+
+    def __getitem__(self, name: str) -> Texts:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return sum(len(names) for _, names in self._groups)
+
+
+def special_reasons(evaluation: Evaluation, node: NodeView, checks: frozenset[str]) -> list[Reason]:
+    """The refusals of the parts that look at pods and volumes, in the scheduler's order."""
+    found: list[Reason] = []
+    if evaluation.ports and "ports" in checks:
+        found += basic.ports(evaluation.ports, evaluation.by_node.get(node.name, ()))
+    if not evaluation.affinity.idle and "pod-affinity" in checks:
+        found += evaluation.affinity.check(node)
+    if evaluation.access is not None and "volumes" in checks:
+        found += evaluation.access.check()
+    if evaluation.limits is not None and "volume-limits" in checks:
+        found += evaluation.limits.check(node)
+    if evaluation.volumes is not None and "volume-zone" in checks:
+        found += evaluation.volumes.zone(node)
+    if not evaluation.spread.idle and "spread" in checks:
+        found += evaluation.spread.check(node)
+    if evaluation.volumes is not None and "volumes" in checks:
+        found += evaluation.volumes.check(node)
+    return found
+
+
+def problem_of(evaluation: Evaluation, checks: frozenset[str]) -> str:
+    """What refuses the task before any node is looked at; '' when nothing does."""
+    problem = evaluation.problem
+    return problem.text if problem is not None and "volumes" in checks else ""
+
+
+def refusals_of(feasible: Feasible, task: SessionTask) -> Refusals:
+    """Every node's refusal of a task, as things are now. A node that takes it is left out."""
+    shape: Shape = task.like
+    table = feasible.table
+    columns, static = feasible.columns(shape), feasible.statics.of(shape, feasible.checks)
+    count = len(table)
+    evaluation = feasible.evaluation(task) if feasible.special(task) else None
+    if evaluation is not None and (problem := problem_of(evaluation, feasible.checks)):
+        return Refusals(table.names, {(problem,): range(count)} if count else {}, everywhere=True)
+    short = _first_short(feasible, shape)
+    codes = np.where(short >= 0, (short + 1) * 8, static.codes + np.where(columns.counts, 0, 4))
+    found: dict[Texts, Sequence[int]] = {}
+    views = feasible.views() if evaluation is not None else []
+    parted: dict[Texts, list[int]] = {}
+    for code in np.unique(codes):
+        rows = np.flatnonzero(codes == code)
+        if code >= 8:
+            found[(f"Insufficient {table.resources.names[int(code) // 8 - 1]}",)] = rows.tolist()
+            continue
+        said = ((texts.POD_NUMBER,) if code & 4 else ()) + ((_STATIC[int(code) & 3],) if code & 3 else ())
+        if code & 3 or evaluation is None:
+            if said:
+                found[said] = rows.tolist()
+            continue
+        for row in rows.tolist():
+            more = tuple(scheduler_reasons(special_reasons(evaluation, views[row], feasible.checks)))
+            if said + more:
+                parted.setdefault(said + more, []).append(row)
+    for said, more_rows in parted.items():
+        found[said] = sorted((*found.get(said, ()), *more_rows))
+    return Refusals(table.names, dict(sorted(found.items())))
+
+
+def _first_short(feasible: Feasible, shape: Shape) -> Rows:
+    """For each row the column of the first resource that is short, in the scheduler's order; -1 for none."""
+    table = feasible.table
+    first = np.full(len(table), -1)
+    if shape.best_effort:
+        return first
+    future = table.future_idle()
+    for column in feasible.compared(shape)[::-1]:
+        first[shape.request[column] - future[:, column] >= EPSILON] = column
+    return first
+
+
+__all__ = ["PLUGIN", "Refusals", "Said", "Table", "problem_of", "refusals_of", "special_reasons"]
