@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 import pytest
 
-pytest.register_assert_rewrite("vcledger.testing.port_contract")
+pytest.register_assert_rewrite("vcledger.testing.port", "vcledger.testing.port_contract")
 
 from vcledger.runtime.port import Answer, ApiPort  # noqa: E402
 from vcledger.scheduler.requests import Create, Delete  # noqa: E402

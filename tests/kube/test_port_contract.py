@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("vcledger.testing.port_contract")
+pytest.register_assert_rewrite("vcledger.testing.port", "vcledger.testing.port_contract")
 
 from tests.kube.control_plane import ControlPlane  # noqa: E402
 from vcledger.runtime.port import ApiPort  # noqa: E402

@@ -1,0 +1,1 @@
+"""The API port's contract by subject; `vcledger.testing.port_contract` puts it together."""
