@@ -35,6 +35,14 @@ class Decider(Protocol):
         """A cycle as events of the log."""
         ...
 
+    def waiting(self) -> list[str]:
+        """The jobs with a task that waits, by uid, in the order of the uids."""
+        ...
+
+    def refused(self, ref: PodRef, node: str) -> tuple[str, ...]:
+        """Why the node would not take the pod as things are; () when it would, also once pods that go are gone."""
+        ...
+
 
 PodOf = Callable[[PodRef], Pod | None]
 MakeDecider = Callable[[Cache, PodOf], Decider]
@@ -60,9 +68,31 @@ class SessionDecider:
         return run(self.mirror, self.conf, seed=self.seed, cycle=cycle, now=now, plugins=self.plugins, only=only)
 
     def events(self, outcome: Outcome) -> list[tuple[Subject, DomainEvent]]:
-        from vcledger.scheduler.session.outcome import events_of
+        from vcledger.scheduler.session.events import events_of
 
         return events_of(outcome)
+
+    def waiting(self) -> list[str]:
+        self.mirror.refresh()
+        return sorted(self.mirror.waiting)
+
+    def refused(self, ref: PodRef, node: str) -> tuple[str, ...]:
+        self.mirror.refresh()
+        job = self.mirror.groups.get(ref.job)
+        task = job.tasks.get(ref.uid) if job is not None else None
+        row = self.mirror.nodes.row.get(node)
+        if row is None:
+            return (f"there is no node {node} that is ready",)
+        if task is None:
+            return ("its job is none of the session's: no PodGroup, or an unknown queue",)
+        feasible = self.mirror.feasible
+        columns = feasible.columns(task.like)
+        if (columns.now[row] or columns.later[row]) and feasible.fits_now(task, row):
+            return ()
+        for reasons, names in feasible.refusals(task).groups:
+            if node in names:
+                return reasons
+        return ()
 
 
 def session_decider(conf_text: str, seed: int) -> MakeDecider:

@@ -115,6 +115,11 @@ class ResultLedger:
         made = codec.domain(self.cluster, subject, event, self.now, known=known, causation=cause, cycle=cycle)
         return self._put(made if key is None else made._replace(resource_version=key))
 
+    def copied(self, event: NewEvent) -> int:
+        """An event of the source as it is: its position here."""
+        self.now = max(self.now, event.observed_at)
+        return self._put(event)
+
     def _put(self, event: NewEvent) -> int:
         self._waiting.append(event)
         position, self.next = self.next, self.next + 1

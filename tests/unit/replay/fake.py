@@ -10,7 +10,7 @@ from collections.abc import Collection
 import numpy as np
 
 from projections.cache import Cache
-from projections.cache.state import JobInfo, TaskInfo
+from projections.cache.state import JobInfo, PodRef, TaskInfo
 from vcledger.replay.deciding import PodOf
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.outcome import Enqueued, Evicted, Outcome, Placed, Unfit
@@ -83,6 +83,15 @@ class FirstFit:
             found.append((Subject("Pod", task.namespace, task.name, task.uid), event))
         found.append((Subject("Scheduler"), CycleEnded(cycle=outcome.cycle)))
         return found
+
+    def waiting(self) -> list[str]:
+        return sorted(key for key, job in self.cache.jobs.items() if job.tasks_by_status.get(PENDING))
+
+    def refused(self, ref: PodRef, node: str) -> tuple[str, ...]:
+        info = self.cache.nodes.get(node)
+        if info is None or not ref.request.less_equal(with_pods(info.future_idle())):
+            return ("no room",)
+        return ()
 
 
 def with_pods(idle: Resource) -> Resource:

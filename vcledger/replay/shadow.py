@@ -1,0 +1,332 @@
+"""Shadow replay: the record is folded as it is, and at each recorded decision the session is asked what it would do.
+
+Owns telling decisions in the record, which questions are asked when, and judging the answers. Must not know what is
+printed. Called by `vcledger.replay.shadowing`.
+
+A decision is a pod of the scheduler getting its node. Volcano decides a cycle at a time and binds go out over the
+moments that follow, so the first decision that has no answer yet asks for all decisions of the coming period: for the
+jobs of those pods, in exactly the state before the first of them. Whether the recorded node would do is asked before
+each decision by itself, with all before it applied. Jobs that the record leaves pending are asked, some at a time, with
+these questions and each `STAY_SECONDS`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from eventstore import EventStore
+from projections.cache import Cache, CacheProjection
+from projections.cache.brief import decode_brief
+from projections.cache.state import PodRef
+from vcledger import codec
+from vcledger.replay.deciding import Decider
+from vcledger.replay.report import Counts, Divergence, Side
+from vcledger.scheduler.session.outcome import Evicted, Outcome, Placed
+from volcano.events.base import Recorded
+from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
+from volcano.objects import kinds
+from volcano.objects.core import Pod
+
+STAY_SECONDS = 10
+"""At least so often, in the trace's time, jobs that stay pending are asked about."""
+
+STAYERS_MAX = 16
+"""So many of them at a time."""
+
+AHEAD_MAX = 20_000
+"""Events that are looked ahead at most for the decisions of a period."""
+
+_EVICTED = (b'"reason":"Evict"', b"PreemptionByScheduler")
+_CHANGES = {"ObjectAdded": ObjectAdded, "ObjectModified": ObjectModified, "ObjectDeleted": ObjectDeleted}
+
+
+class Event(NamedTuple):
+    """An event of the record: as a fold takes it, and its payload."""
+
+    recorded: Recorded
+    payload: bytes
+
+
+class Answer(NamedTuple):
+    """What the session would do with a pod: a node, or '' and why not."""
+
+    node: str
+    reason: str
+    time: int
+
+
+@dataclass(slots=True)
+class Open:
+    """A pod that the session would place while the record leaves it pending."""
+
+    answer: Answer
+    position: int
+    key: str
+
+
+def events_of(store: EventStore, cluster: str, after: int, to: int) -> Iterator[Event]:
+    """What a fold of the cache reads, with the payloads; late events are left out."""
+    decoders = CacheProjection.decoders
+    make = tuple.__new__
+    for rows in store.read_raw(after, to, cluster, batch=codec.FOLD_BATCH):
+        for position, stream, name, schema, observed_at, known, late, version, causation, cycle, payload in rows:
+            kind, change = stream[1], _CHANGES.get(name)
+            read = decoders.get(kind)
+            if change is None or read is None or schema != 1:
+                continue
+            try:
+                event: Any = change(object=read(payload))
+            except (ValueError, RecursionError):
+                continue
+            head = (position, *stream, observed_at, known, late, version, causation, cycle, event)
+            yield Event(make(Recorded, head), payload)
+
+
+class Shadow:
+    """One run over the events of a record, from a cache that stands before the first of them."""
+
+    def __init__(self, cache: Cache, events: Iterator[Event], period: int) -> None:
+        self.cache, self.period = cache, period
+        self.evolve = CacheProjection.evolve
+        self.decider: Decider | None = None
+        self.position = self.asked = self.decisions = self.evictions_recorded = self.pods = 0
+        self.now = 0
+        self.counts = dict.fromkeys(Counts.__struct_fields__, 0)
+        self.first: Divergence | None = None
+        self.divergences = 0
+        self.waited: list[tuple[str, int]] = []
+        self.evicted: dict[str, None] = {}
+        self.outcomes: list[Outcome] = []
+        self._events = events
+        self._ahead: deque[Event] = deque()
+        self._answers: dict[str, Answer] = {}
+        self._open: dict[str, Open] = {}
+        self._said: dict[str, str] = {}
+        self._created: dict[str, int] = {}
+        self._payloads: dict[str, tuple[int, bytes]] = {}
+        self._stayed_at: int | None = None
+        self._next_stayer = ""
+
+    # --- the record ---------------------------------------------------------------------------------------------------
+
+    def pod_of(self, ref: PodRef) -> Pod | None:
+        """The object of a pod, as long as it is pending or was last seen in this run."""
+        held = self._payloads.get(f"{ref.namespace}/{ref.name}")
+        if held is None or held[0] != ref.position:
+            return None
+        pod: Pod = kinds.decode("Pod", held[1])
+        return pod
+
+    def step(self) -> Event | None:
+        """The next event is folded, its decision judged before that; None at the end."""
+        event = self._ahead.popleft() if self._ahead else next(self._events, None)
+        if event is None:
+            self._stayers()
+            return None
+        recorded = event.recorded
+        self.now, self.position = recorded.observed_at, recorded.position
+        if recorded.kind == "Pod":
+            self._before(event)
+        self.evolve(self.cache, recorded)
+        if self.decider is not None:
+            self.decider.touch(recorded.kind, recorded.namespace, recorded.name)
+        if self._stayed_at is None or self.now - self._stayed_at >= STAY_SECONDS * 1_000_000:
+            self._stayers()
+        return event
+
+    def _before(self, event: Event) -> None:
+        recorded = event.recorded
+        key, change = f"{recorded.namespace}/{recorded.name}", type(recorded.event)
+        if change is ObjectDeleted:
+            self._payloads.pop(key, None)
+            self._created.pop(recorded.uid, None)
+            self._leaves(recorded.uid)
+            return
+        pod = recorded.event.object  # type: ignore[attr-defined]
+        held = self.cache.pods.get(key)
+        if held is None or held.uid != recorded.uid:
+            self._arrives(event, pod)
+        elif self._decides(recorded):
+            self._judge(recorded, pod.spec.node_name, held)
+        elif held.phase == "Pending" and pod.status.phase == "Running" and not pod.spec.node_name:
+            self.counts["unknown_node"] += self._ours(held.scheduler_name)
+            self._leaves(recorded.uid)
+        elif pod.metadata.deletion_timestamp and not held.deleting and self._ours(held.scheduler_name):
+            self.evictions_recorded += any(mark in event.payload for mark in _EVICTED)
+        if pod.spec.node_name:
+            self._payloads.pop(key, None)
+        else:
+            self._payloads[key] = recorded.position, event.payload
+
+    def _ours(self, scheduler: str) -> bool:
+        return scheduler in self.cache.config.scheduler_names
+
+    def _arrives(self, event: Event, pod: Any) -> None:
+        if self._ours(pod.spec.scheduler_name):
+            self.pods += 1
+            if not pod.spec.node_name:
+                self._created[event.recorded.uid] = event.recorded.observed_at
+
+    def _decides(self, recorded: Recorded) -> bool:
+        """Whether an event shows that a pod, waiting until now, has got its node."""
+        if recorded.kind != "Pod" or type(recorded.event) is ObjectDeleted:
+            return False
+        spec = recorded.event.object.spec  # type: ignore[attr-defined]
+        if not spec.node_name or not self._ours(spec.scheduler_name):
+            return False
+        held = self.cache.pods.get(f"{recorded.namespace}/{recorded.name}")
+        return held is not None and held.uid == recorded.uid and not held.node_name and not held.deleting
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def _judge(self, recorded: Recorded, node: str, held: PodRef) -> None:
+        """A recorded decision against the session's."""
+        if self.decider is None:
+            return
+        if recorded.uid not in self._answers:
+            self._ask(recorded, held)
+        self.decisions += 1
+        answer = self._answers.pop(recorded.uid, Answer("", "its job is not the session's to place", self.now))
+        self._open.pop(recorded.uid, None)
+        created = self._created.pop(recorded.uid, None)
+        job = self.cache.jobs.get(held.job)
+        if created is not None:
+            self.waited.append((job.queue if job is not None else "", self.now - created))
+        if answer.node == node:
+            self.counts["same_node"] += 1
+            return
+        refused = self.decider.refused(held, node)
+        kind = "infeasible" if refused else "other_node" if answer.node else "only_there"
+        self.counts[kind] += 1
+        why = f"placed on {node}" + (f", which is refused here: {'; '.join(refused)}" if refused else "")
+        here = f"would be placed on {answer.node}" if answer.node else answer.reason
+        self._differs(
+            Divergence(
+                recorded.position,
+                f"{recorded.namespace}/{recorded.name}",
+                kind,
+                Side(node, self.now, why),
+                Side(answer.node, answer.time, here),
+            )
+        )
+
+    def _ask(self, first: Recorded, held: PodRef) -> None:
+        """All decisions from this one on, over a period, in the state before it."""
+        until = first.observed_at + self.period
+        wanted = {first.uid: held.job}
+        for event in self._look_ahead(until):
+            one = event.recorded
+            if self._decides(one) and one.uid not in self._answers:
+                ref = self.cache.pods[f"{one.namespace}/{one.name}"]
+                wanted[one.uid] = ref.job
+        jobs = dict.fromkeys(job for job in wanted.values() if job)
+        self._hear({**jobs, **self._some_stayers(jobs)}, wanted)
+
+    def _look_ahead(self, until: int) -> Iterator[Event]:
+        for event in self._ahead:
+            if event.recorded.observed_at >= until:
+                return
+            yield event
+        while len(self._ahead) < AHEAD_MAX:
+            more = next(self._events, None)
+            if more is None:
+                return
+            self._ahead.append(more)
+            if more.recorded.observed_at >= until:
+                return
+            yield more
+
+    def _some_stayers(self, known: dict[str, None]) -> dict[str, None]:
+        """Some of the jobs that wait, in turn."""
+        assert self.decider is not None
+        waiting = [job for job in self.decider.waiting() if job not in known]
+        if not waiting:
+            return {}
+        after = [job for job in waiting if job > self._next_stayer]
+        chosen = (after + waiting)[: min(STAYERS_MAX, len(waiting))]
+        self._next_stayer = chosen[-1]
+        return dict.fromkeys(chosen)
+
+    def _stayers(self) -> None:
+        """Asks about jobs that the record leaves pending."""
+        if self.decider is None:
+            return
+        self._stayed_at = self.now
+        some = self._some_stayers({})
+        if some:
+            self._hear(some, {})
+
+    def _hear(self, jobs: dict[str, None], wanted: dict[str, str]) -> None:
+        assert self.decider is not None
+        self._stayed_at = self.now
+        self.asked += 1
+        outcome = self.decider.decide(self.now, self.asked, only=list(jobs))
+        self.outcomes.append(outcome)
+        placed: dict[str, None] = {}
+        for decision in outcome.decisions:
+            if isinstance(decision, Evicted):
+                self.evicted[decision.task.uid] = None
+            elif isinstance(decision, Placed) and not decision.pipelined:
+                placed[decision.task.uid] = None
+                self._would_place(decision, decision.task.uid in wanted)
+        for uid, job in wanted.items():
+            if uid not in placed:
+                self._answers[uid] = Answer("", self._reason(outcome, uid, job), self.now)
+        for uid, unfit in outcome.unfit.items():
+            if uid not in wanted:
+                self._said[uid] = unfit.message
+
+    def _would_place(self, decision: Placed, wanted: bool) -> None:
+        uid, answer = decision.task.uid, Answer(decision.node, "", self.now)
+        if wanted:
+            self._answers[uid] = answer
+        elif uid not in self._open:
+            self._open[uid] = Open(answer, self.position, decision.task.key)
+
+    def _reason(self, outcome: Outcome, uid: str, job: str) -> str:
+        unfit = outcome.unfit.get(uid)
+        if unfit is not None and unfit.message:
+            return unfit.message
+        told = outcome.jobs.get(job)
+        return (told.message or told.reason or told.outcome) if told is not None else "the session has no such job"
+
+    # --- what stays open ----------------------------------------------------------------------------------------------
+
+    def _leaves(self, uid: str) -> None:
+        """A pod goes, or nobody knows where it went: what is open about it is settled."""
+        self._answers.pop(uid, None)
+        found = self._open.pop(uid, None)
+        if found is not None:
+            self._only_here(found)
+
+    def close(self) -> None:
+        """The end of the record: whoever is pending there stays so."""
+        for found in list(self._open.values()):
+            self._only_here(found)
+        self._open.clear()
+
+    def _only_here(self, found: Open) -> None:
+        self.counts["only_here"] += 1
+        ref = self.cache.pods.get(found.key)
+        there = Side("", None, "left pending")
+        here = Side(found.answer.node, found.answer.time, f"would be placed on {found.answer.node}")
+        position = ref.position if ref is not None else found.position
+        self._differs(Divergence(min(position, found.position) or position, found.key, "only_here", there, here))
+
+    def _differs(self, divergence: Divergence) -> None:
+        self.divergences += 1
+        if self.first is None or divergence.position < self.first.position:
+            self.first = divergence
+
+    def pending(self) -> int:
+        """Pods of the scheduler that wait for a node in the record."""
+        return sum(
+            not ref.node_name and ref.phase == "Pending" and self._ours(ref.scheduler_name)
+            for ref in self.cache.pods.values()
+        )
+
+
+__all__ = ["Answer", "Event", "Shadow", "decode_brief", "events_of"]

@@ -1,0 +1,199 @@
+"""A shadow replay from plan to result.
+
+Owns that order, the samples of utilization and the copy of the record in a result ledger. Must not know how a decision
+is judged. Called by `vcledger.replay.engine`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eventstore.types import NewEvent
+from projections.cache import Cache
+from projections.cache.state import PodRef
+from vcledger.errors import VcledgerError
+from vcledger.folding import Folder, collector_paused
+from vcledger.ledger import cache_projection
+from vcledger.replay.figures import Meter, usage, waits
+from vcledger.replay.freely import origin_of_job
+from vcledger.replay.notes import impossible, without_nodes
+from vcledger.replay.report import Counts, Progress, ReplayResult
+from vcledger.replay.result import ResultLedger
+from vcledger.replay.shadow import Shadow, events_of
+from volcano.objects.core import Pod
+
+if TYPE_CHECKING:
+    from vcledger.replay.engine import Job
+
+SAMPLES = 240
+"""Moments at which what is in use is looked at."""
+
+TOLD_EACH = 1024
+"""Events between two looks at `stop` and two words of progress."""
+
+
+class ShadowStartsAnew(VcledgerError):
+    """A shadow replay was to be gone on with."""
+
+
+class Sampler:
+    """What is in use and what there is, looked at now and then."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.meter = Meter()
+        self._every = max(1, (end - start) // SAMPLES)
+        self._next = start
+        self._held: dict[str, float] = {}
+
+    def look(self, cache: Cache, now: int) -> None:
+        """A sample, if it is time for one."""
+        if now < self._next:
+            return
+        self._next = now + self._every
+        held: dict[str, float] = {}
+        there: dict[str, float] = {}
+        for name in cache.node_objects:
+            info = cache.nodes[name]
+            for into, resource in ((held, info.used), (there, info.allocatable)):
+                for one, amount in resource.amounts().items():
+                    into[one] = into.get(one, 0.0) + amount
+        self.meter.give_back(now, self._held)
+        self.meter.take(now, held)
+        self.meter.node(now, "all", there)
+        self._held = held
+
+
+def run_shadow(job: Job, out: str | None, *, resume: bool) -> ReplayResult:
+    """Runs a shadow replay; with `out` the record and what the session says of it are written there."""
+    if resume:
+        raise ShadowStartsAnew("a shadow replay starts anew each time: leave --resume out, and name another --out")
+    plan, source = job.plan, job.source
+    model, config = source.ways(job.cluster)
+    projection = cache_projection(plan.model or model, config)
+    cache = Folder(source.store).at(projection, job.cluster, job.first)
+    events = events_of(source.store, job.cluster, job.first, job.last)
+    shadow = Shadow(cache, events, round(plan.period_seconds * 1_000_000))
+    shadow.decider = job.decider(cache, _pods(job, shadow))
+    result = ResultLedger(out, job.cluster) if out is not None else None
+    try:
+        start, end = _times(job)
+        sampler = Sampler(start, end)
+        if result is not None:
+            result.begin(origin_of_job(job), start)
+        finished = _run(job, shadow, sampler, result)
+        shadow.close()
+        if result is not None:
+            result.flush()
+        return _report(job, shadow, sampler, (start, end), finished=finished, ledger=out or "")
+    finally:
+        if result is not None:
+            result.close()
+
+
+def _pods(job: Job, shadow: Shadow):  # type: ignore[no-untyped-def]
+    """Where the objects of pods come from: this run, or for older ones the source."""
+
+    def pod_of(ref: PodRef) -> Pod | None:
+        found = shadow.pod_of(ref)
+        if found is None:
+            older = job.source.objects([ref.position]).get(ref.position)
+            found = older if isinstance(older, Pod) else None
+        return found
+
+    return pod_of
+
+
+def _times(job: Job) -> tuple[int, int]:
+    start = job.source.observed_at(max(1, job.first), job.cluster)
+    first = next(job.source.store.read(after=job.first, to=job.last, cluster=job.cluster, late=False, limit=1), None)
+    if start is None:
+        start = first.observed_at if first is not None else 0
+    return start, job.source.observed_at(job.last, job.cluster) or start
+
+
+def _run(job: Job, shadow: Shadow, sampler: Sampler, result: ResultLedger | None) -> bool:
+    count = 0
+    copied = job.first
+    with collector_paused():
+        while (event := shadow.step()) is not None:
+            count += 1
+            sampler.look(shadow.cache, event.recorded.observed_at)
+            if result is not None:
+                copied = _write(job, shadow, result, copied, event.recorded.position)
+            shadow.outcomes.clear()
+            if count % TOLD_EACH == 0:
+                if job.progress is not None:
+                    job.progress(_progress(job, shadow))
+                if job.stop():
+                    return False
+    if result is not None:
+        _write(job, shadow, result, copied, job.last)
+    if job.progress is not None:
+        job.progress(_progress(job, shadow))
+    return True
+
+
+def _write(job: Job, shadow: Shadow, result: ResultLedger, copied: int, to: int) -> int:
+    """The record up to `to`, then what the session said of it."""
+    assert shadow.decider is not None
+    said = [pair for outcome in shadow.outcomes for pair in shadow.decider.events(outcome)]
+    for stored in job.source.store.read(after=copied, to=to - 1 if said else to, cluster=job.cluster, late=False):
+        result.copied(_copy(stored))
+    for subject, event in said:
+        result.decided(subject, event, cycle=shadow.asked)
+    if said:
+        for stored in job.source.store.read(after=to - 1, to=to, cluster=job.cluster, late=False):
+            result.copied(_copy(stored))
+    result.step_ended()
+    return to
+
+
+def _copy(stored) -> NewEvent:  # type: ignore[no-untyped-def]
+    return NewEvent(
+        stored.stream, stored.type, stored.family, stored.observed_at, stored.payload, stored.schema, stored.known,
+        stored.resource_version, stored.gone, False, stored.about, None, stored.cycle,
+    )  # fmt: skip
+
+
+def _progress(job: Job, shadow: Shadow) -> Progress:
+    return Progress(shadow.position, job.first, job.last, shadow.now, shadow.asked, shadow.decisions)
+
+
+def _report(
+    job: Job, shadow: Shadow, sampler: Sampler, times: tuple[int, int], *, finished: bool, ledger: str
+) -> ReplayResult:
+    counts = Counts(**shadow.counts)
+    notes = [*without_nodes(shadow.cache), *impossible(shadow.cache)]
+    if counts.unknown_node:
+        notes.append(
+            f"of {counts.unknown_node} pods that ran the record does not say on which node: there is no decision to "
+            "compare with; --mode free replays them"
+        )
+    used = usage(sampler.meter.used, sampler.meter.room, *times)
+    return ReplayResult(
+        mode="shadow",
+        name=job.plan.name,
+        cluster=job.cluster,
+        first=job.first,
+        last=job.last,
+        seed=job.plan.seed,
+        finished=finished,
+        stopped_at=0 if finished else shadow.position,
+        ledger=ledger,
+        started=times[0],
+        ended=times[1],
+        events=job.last - job.first if finished else shadow.position - job.first,
+        cycles=shadow.asked,
+        pods=shadow.pods,
+        placed=counts.same_node + counts.other_node + counts.infeasible + counts.only_here,
+        pending=shadow.pending(),
+        placed_recorded=shadow.decisions + counts.unknown_node,
+        counts=counts,
+        waits_recorded=waits(shadow.waited),
+        usage_recorded=used,
+        evictions=len(shadow.evicted),
+        evictions_recorded=shadow.evictions_recorded,
+        divergence=shadow.first,
+        divergences=shadow.divergences,
+        notes=notes,
+    )
