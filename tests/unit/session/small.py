@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,18 +41,6 @@ class RoomOnly:
         """Nothing is kept."""
 
     leave = stay = go_back = take_volumes = come
-
-
-def scores(ssn: Session, task: SessionTask, rows: NDArray[np.intp]) -> list[float]:
-    """What all plugins say together of some rows."""
-    total = np.zeros(len(rows))
-    for point in ("node_order", "batch_node_order"):
-        for function in ssn.functions(point):
-            said = function(task, rows)
-            if said is not None:
-                total += said
-    found: list[float] = total.tolist()
-    return found
 
 
 class Small:
@@ -136,6 +124,7 @@ class Small:
         """`conf`, a configuration's text, in place of plugins; `tiers` in place of one tier for each plugin."""
         tiers: Sequence[Sequence[str]] = more.pop("tiers", [[name] for name in plugins])
         known = arguments or {}
+        known_plugins: Collection[str] = more.pop("known", BUILTIN)
         conf = SessionConf(
             ("enqueue", "allocate"),
             tuple(tuple(PluginConf(name, {}, known.get(name, {})) for name in tier) for tier in tiers),
@@ -162,5 +151,6 @@ class Small:
         ssn.waiting = {uid: job for uid, job in self.jobs.items() if job.pending()}
         ssn.feasible = RoomOnly(ssn)
         for one in conf.plugins():
-            BUILTIN[one.name](one.arguments).on_open(ssn)
+            if one.name in known_plugins:
+                BUILTIN[one.name](one.arguments).on_open(ssn)
         return ssn

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.unit.session.small import Small, scores
+from tests.unit.session.small import Small
 from vcledger.scheduler.session.actions import enqueue
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
@@ -340,8 +340,8 @@ def test_nodeorder_and_binpack_score_as_the_real_scheduler_did() -> None:
     rows = all_rows(ssn)
     assert plugin.least_requested(task, rows).tolist() == [91, 51, 34, 60]
     assert plugin.balanced(task, rows).tolist() == [72, 72, 72, 72]
-    assert scores(ssn, task, rows) == [463.0, 423.0, 406.0, 432.0], "with 3 x 100 for taints that nobody has"
-    assert scores(world.open("binpack"), task, rows) == [7.8125, 48.4375, 65.625, 39.0625]
+    assert ssn.scores(task, rows).tolist() == [463.0, 423.0, 406.0, 432.0], "with 3 x 100 for taints that nobody has"
+    assert world.open("binpack").scores(task, rows).tolist() == [7.8125, 48.4375, 65.625, 39.0625]
 
 
 def test_nodeorder_counts_a_pod_that_asks_for_nothing_as_a_small_one() -> None:
@@ -383,9 +383,9 @@ def test_nodeorder_prefers_fewer_taints_and_matching_labels() -> None:
     weights = {"leastrequested.weight": 0, "balancedresource.weight": 0}
     ssn = world.open("nodeorder", arguments={"nodeorder": weights})
     rows = all_rows(ssn)
-    assert scores(ssn, plain, rows) == [0.0, 150.0, 300.0]
-    assert scores(ssn, choosy, rows) == [0 + 200.0, 150 + 0.0, 300 + 50.0]
-    assert scores(ssn, calm, rows) == [300.0, 300.0, 300.0]
+    assert ssn.scores(plain, rows).tolist() == [0.0, 150.0, 300.0]
+    assert ssn.scores(choosy, rows).tolist() == [0 + 200.0, 150 + 0.0, 300 + 50.0]
+    assert ssn.scores(calm, rows).tolist() == [300.0, 300.0, 300.0]
 
 
 def test_nodeorder_sees_room_where_this_session_has_evicted() -> None:
@@ -393,12 +393,12 @@ def test_nodeorder_sees_room_where_this_session_has_evicted() -> None:
     victim = world.jobs["ns/other"].tasks["on-node-4"]
     ssn = world.open("nodeorder")
     row = np.array([ssn.nodes.row["node-4"]])
-    before = scores(ssn, task, row)
+    before = ssn.scores(task, row).tolist()
     statement = Statement(ssn)
     statement.evict(victim, "preempt", "preempt")
-    assert scores(ssn, task, row) == [463.0]
+    assert ssn.scores(task, row).tolist() == [463.0]
     statement.discard()
-    assert scores(ssn, task, row) == before == [406.0]
+    assert ssn.scores(task, row).tolist() == before == [406.0]
 
 
 def test_nodeorder_prefers_nodes_that_have_the_image() -> None:
@@ -418,7 +418,7 @@ def test_binpack_weighs_resources_and_leaves_out_what_would_not_fit() -> None:
     arguments = {"binpack.weight": 2, "binpack.cpu": 5, "binpack.resources": "nvidia.com/gpu, x/y"}
     arguments["binpack.resources.nvidia.com/gpu"] = 10
     ssn = world.open("binpack", arguments={"binpack": arguments})
-    assert scores(ssn, task, np.array([0])) == pytest.approx([(0 + 0.5 * 10) / 15 * 200]), "cpu is over: 9 of 8"
+    assert ssn.scores(task, np.array([0]).tolist()) == pytest.approx([(0 + 0.5 * 10) / 15 * 200]), "cpu is over: 9 of 8"
 
 
 # --- enqueue ------------------------------------------------------------------------------------------------------
@@ -445,3 +445,28 @@ def test_enqueue_takes_turns_between_queues_and_says_what_it_keeps_out() -> None
         "free": "Inqueue",
         "running": "Running",
     }
+
+
+# --- victims, tier by tier ----------------------------------------------------------------------------------------
+
+
+def test_the_first_tier_that_leaves_a_victim_decides() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    job = world.job("job")
+    a, b, c = (world.task(job, name, on="n") for name in "abc")
+    asks = world.task(world.job("other"), "asks")
+
+    def victims(*tiers: list[list[SessionTask] | None]) -> str:
+        names = [[f"{tier}-{number}" for number, _ in enumerate(said)] for tier, said in enumerate(tiers)]
+        ssn = world.open(tiers=names, known=())
+        for named, said in zip(names, tiers, strict=True):
+            for name, one in zip(named, said, strict=True):
+                ssn.add("preemptable", name, lambda preemptor, candidates, one=one: one)
+        return "".join(task.name for task in ssn.victims("preemptable", asks, [a, b, c]))
+
+    assert victims([[a, b], [b, c]], [[c]]) == "b"
+    assert victims([[], [a, b]], [[c]]) == "c", "nobody may go: the rest of the tier is not asked"
+    assert victims([[a, b], []], [[b, c]]) == "bc"
+    assert victims([None, [a, c]], [[b]]) == "ac", "no opinion"
+    assert victims([[a], []], [[]]) == ""

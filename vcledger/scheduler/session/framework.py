@@ -254,35 +254,33 @@ class Session:
             function(job)
 
     def victims(self, point: str, preemptor: SessionTask, candidates: Sequence[SessionTask]) -> list[SessionTask]:
-        """Those among the candidates that may go: within a tier what all plugins agree on; the first tier that leaves
-        any decides. A tier whose first opinion is nobody leaves it to the next; one that comes to nobody after another
-        had named some has spoken for all (Session.Preemptable, Reclaimable). `point`: preemptable or reclaimable."""
-        agreed: list[SessionTask] | None = None
+        """Those among the candidates that may go: what the plugins of a tier agree on, in the first tier that leaves
+        any. A plugin that lets nobody go ends its tier, and so leaves it to the next one, as in Volcano
+        (Session.Preemptable, Reclaimable). `point`: preemptable or reclaimable."""
+        agreed: list[SessionTask] = []
         for tier in self.tiers(point):
-            emptied = False
             for function in tier:
                 found: Sequence[SessionTask] | None = function(preemptor, candidates)
                 if found is None:
                     continue
-                emptied = not found
-                if emptied:
+                if not found:
+                    agreed = []
                     break
-                if agreed is None:
-                    agreed = list(found)
-                else:
-                    chosen = {task.uid for task in found}
-                    agreed = [task for task in agreed if task.uid in chosen]
-            if emptied and agreed is not None:
-                agreed = []
+                chosen = {task.uid for task in found}
+                agreed = [task for task in agreed if task.uid in chosen] if agreed else list(found)
             if agreed:
                 return agreed
         return []
 
     def scores(self, task: SessionTask, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """The sum of all plugins' scores for some rows of the node table."""
+        """The sum of all plugins' scores for some rows of the node table, those that may take the task."""
         added = np.zeros(len(rows))
         for function in self.functions("node_order"):
             added += function(task, rows)
+        for function in self.functions("batch_node_order"):
+            more = function(task, rows)
+            if more is not None:
+                added += more
         return added
 
     def tie(self, *names: str) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vcledger.scheduler.session.actions import allocate, backfill, enqueue
+from vcledger.scheduler.session.actions import allocate, backfill, enqueue, preempt, reclaim
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.outcome import Outcome
 
@@ -15,6 +15,8 @@ ACTIONS: dict[str, Callable[[Session, Outcome], None]] = {
     "enqueue": enqueue.execute,
     "allocate": allocate.execute,
     "backfill": backfill.execute,
+    "preempt": preempt.execute,
+    "reclaim": reclaim.execute,
 }
 
 __all__ = ["ACTIONS"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from vcledger.scheduler.session.framework import PluginFactory
 from vcledger.scheduler.session.plugins.binpack import Binpack
+from vcledger.scheduler.session.plugins.capacity import Capacity
 from vcledger.scheduler.session.plugins.conformance import Conformance
 from vcledger.scheduler.session.plugins.drf import Drf
 from vcledger.scheduler.session.plugins.gang import Gang
@@ -24,6 +25,7 @@ BUILTIN: dict[str, PluginFactory] = {
     Drf.name: Drf,
     Predicates.name: Predicates,
     Proportion.name: Proportion,
+    Capacity.name: Capacity,
     NodeOrder.name: NodeOrder,
     Binpack.name: Binpack,
 }

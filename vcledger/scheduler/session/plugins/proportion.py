@@ -64,7 +64,7 @@ class Proportion:
         ssn.add("allocatable", self.name, self.allocatable)
         ssn.add("preemptive", self.name, self.allocatable)
         ssn.add("reclaimable", self.name, self.reclaimable)
-        ssn.add("job_enqueueable", self.name, self.enqueueable)
+        ssn.add("job_enqueueable", self.name, lambda job: admit(ssn, self.of[job.queue], job))
         ssn.on_change(lambda task: self._change(task, task.request), lambda task: self._change(task, -task.request))
 
     def on_close(self, ssn: Session) -> None:
@@ -97,29 +97,6 @@ class Proportion:
                 left[one.queue.name] = held - task.request
                 victims.append(task)
         return victims
-
-    def enqueueable(self, job: SessionJob) -> int:
-        """PERMIT while what the queue holds, has admitted and is asked stays within its limit. What jobs hold above
-        their minimum doesn't count."""
-        one = self.of[job.queue]
-        if not is_open(one.queue):
-            self.ssn.blocked[job.uid] = f"queue {job.queue} is {one.queue.state}"
-            return REJECT
-        if job.least is None:
-            return PERMIT
-        taken = one.allocated + one.inqueue - one.queue.elastic
-        over = exceeding(taken + job.least, one.limit, job.least)
-        if not len(over):
-            one.inqueue = one.inqueue + less_gated(job, job.least)
-            return PERMIT
-        names, least = self.ssn.resources, job.least
-        lines = [
-            f"{names.names[column]}: asks {shown(names, column, least)} on top of {shown(names, column, taken)} "
-            f"allocated or admitted, may have {shown(names, column, one.limit)}"
-            for column in over
-        ]
-        self.ssn.blocked[job.uid] = f"queue {job.queue} is over its capability: {'; '.join(lines)}"
-        return REJECT
 
     def _share(self, queue: SessionQueue) -> float:
         one = self.of.get(queue.name)
@@ -178,4 +155,28 @@ def divide(queues: list[Attributes], total: Vector, resources: Resources) -> Non
             return
 
 
-__all__ = ["Attributes", "Proportion", "attributes", "divide"]
+def admit(ssn: Session, one: Attributes, job: SessionJob) -> int:
+    """PERMIT while what the queue holds, has admitted and is asked stays within its limit; what its jobs hold above
+    their minimum doesn't count. A job that is let in counts as admitted from then on. Otherwise REJECT; why stands in
+    the session's `blocked`."""
+    if not is_open(one.queue):
+        ssn.blocked[job.uid] = f"queue {job.queue} is {one.queue.state}"
+        return REJECT
+    if job.least is None:
+        return PERMIT
+    taken = one.allocated + one.inqueue - one.queue.elastic
+    over = exceeding(taken + job.least, one.limit, job.least)
+    if not len(over):
+        one.inqueue = one.inqueue + less_gated(job, job.least)
+        return PERMIT
+    names, least = ssn.resources, job.least
+    lines = [
+        f"{names.names[column]}: asks {shown(names, column, least)} on top of {shown(names, column, taken)} "
+        f"allocated or admitted, may have {shown(names, column, one.limit)}"
+        for column in over
+    ]
+    ssn.blocked[job.uid] = f"queue {job.queue} is over its capability: {'; '.join(lines)}"
+    return REJECT
+
+
+__all__ = ["Attributes", "Proportion", "admit", "attributes", "divide"]
