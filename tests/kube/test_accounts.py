@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,8 @@ from tests.kube.manifests import installed
 from tests.kube.test_schedule import QUICK, until
 from tests.kube.test_schedule import Running as Scheduling
 from tests.unit.record.runs import Running as Recording
-from vcledger.record.scope import RECORDED, scopes
+from tests.unit.record.runs import fast, live
+from vcledger.record.scope import RECORDED, Scope, scopes
 from vcledger.runtime.wire import WirePort, connect
 from volcano.objects.kinds import BY_NAME
 
@@ -28,16 +30,17 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         yield control_plane
 
 
-def token_of(plane: ControlPlane, part: str) -> str:
-    """A token as the kubelet hands it to a pod."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+def token_of(plane: ControlPlane, part: str, bound: dict[str, str] | None = None) -> str:
+    """A token as the kubelet hands it to a pod; `bound` to an object, it ends with that."""
+    spec: dict[str, Any] = {"expirationSeconds": 3600, **({"boundObjectRef": bound} if bound else {})}
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     path = f"/api/v1/namespaces/vcledger/serviceaccounts/vcledger-{part}/token"
     return str(plane.request("POST", path, body, code=201)["status"]["token"])
 
 
-def kubeconfig_of(plane: ControlPlane, part: str, folder: Path) -> Path:
+def kubeconfig_of(plane: ControlPlane, part: str, folder: Path, user: dict[str, str] | None = None) -> Path:
     config = yaml.safe_load(plane.kubeconfig.read_text())
-    config["users"] = [{"name": part, "user": {"token": token_of(plane, part)}}]
+    config["users"] = [{"name": part, "user": user or {"token": token_of(plane, part)}}]
     config["contexts"] = [{"name": part, "context": {"cluster": "tests", "user": part}}]
     config["current-context"] = part
     path = folder / f"{part}.kubeconfig"
@@ -121,6 +124,47 @@ def test_a_token_that_is_no_longer_taken_is_read_again(plane: ControlPlane, tmp_
     path.write_text(good)
     assert port.list("Pod").code == 200
     port.close()
+
+
+def secret(plane: ControlPlane, name: str) -> dict[str, str]:
+    """A secret to bind a token to: the token ends with it. As what a TokenRequest names."""
+    made = plane.request("POST", "/api/v1/namespaces/vcledger/secrets", {"metadata": {"name": name}}, code=201)
+    return {"kind": "Secret", "apiVersion": "v1", "name": name, "uid": made["metadata"]["uid"]}
+
+
+@pytest.mark.slow
+def test_the_recorder_goes_on_when_its_token_has_ended_and_the_file_holds_another(
+    plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast(monkeypatch)
+    plane.wipe()
+    things.node(plane, "n1")
+    file, db = tmp_path / "token", tmp_path / "ledger.db"
+    first, second = secret(plane, "first"), secret(plane, "second")
+    file.write_text(token_of(plane, "recorder", first))
+    path = kubeconfig_of(plane, "recorder", tmp_path, {"tokenFile": str(file)})
+    port = connect(kubeconfig=path)
+    try:
+        with Recording(db, port, scopes=[Scope("Node")]) as run:
+            run.watching()
+            plane.request("DELETE", "/api/v1/namespaces/vcledger/secrets/first")
+            plane.restart_api()  # else tokens that were looked at are taken for some seconds more, and watches for ever
+            until(lambda: any(b"401" in one for one in refusals(db)), "the token is refused, and the log says so")
+            things.node(plane, "n2")
+            file.write_text(token_of(plane, "recorder", second))
+            until(lambda: live(db) == nodes_of(plane), "both nodes are in the ledger")
+            assert not run.recorder.standing().problems
+    finally:
+        port.close()
+        plane.request("DELETE", "/api/v1/namespaces/vcledger/secrets/second")
+    with open_store(str(db), read_only=True) as store:
+        assert store.verify().ok
+
+
+def nodes_of(plane: ControlPlane) -> dict[str, str]:
+    """UID to version."""
+    items = plane.request("GET", "/api/v1/nodes")["items"]
+    return {one["metadata"]["uid"]: one["metadata"]["resourceVersion"] for one in items}
 
 
 def token_of_file(text: str) -> str:
