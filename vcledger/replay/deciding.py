@@ -6,7 +6,7 @@ Owns that seam, at which tests put a decider of their own. Must not know modes. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from projections.cache import Cache
@@ -52,7 +52,7 @@ class SessionDecider:
     """The session of `vcledger.scheduler.session`."""
 
     def __init__(
-        self, cache: Cache, pod_of: PodOf, conf: SessionConf, seed: int, plugins: dict[str, PluginFactory]
+        self, cache: Cache, pod_of: PodOf, conf: SessionConf, seed: int, plugins: Mapping[str, PluginFactory]
     ) -> None:
         from vcledger.scheduler.session.mirror import Mirror
 
@@ -100,6 +100,6 @@ def session_decider(conf_text: str, seed: int) -> MakeDecider:
     from vcledger.plugins import all_plugins
     from vcledger.scheduler.session.conf import DEFAULT_CONF, read_conf
 
-    plugins = dict(all_plugins())
+    plugins = all_plugins()
     conf = read_conf(conf_text or DEFAULT_CONF, plugins)
     return lambda cache, pod_of: SessionDecider(cache, pod_of, conf, seed, plugins)

@@ -418,7 +418,7 @@ def test_binpack_weighs_resources_and_leaves_out_what_would_not_fit() -> None:
     arguments = {"binpack.weight": 2, "binpack.cpu": 5, "binpack.resources": "nvidia.com/gpu, x/y"}
     arguments["binpack.resources.nvidia.com/gpu"] = 10
     ssn = world.open("binpack", arguments={"binpack": arguments})
-    assert ssn.scores(task, np.array([0]).tolist()) == pytest.approx([(0 + 0.5 * 10) / 15 * 200]), "cpu is over: 9 of 8"
+    assert ssn.scores(task, np.array([0])).tolist() == pytest.approx([(0 + 0.5 * 10) / 15 * 200]), "cpu is over: 9 of 8"
 
 
 # --- enqueue ------------------------------------------------------------------------------------------------------
