@@ -55,6 +55,16 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
         "or copy.job != fresh.job:",
     ): "the task is taken off its node and put on again then, to the same end, which is a law of its own",
     (
+        "vcledger/scheduler/fold.py",
+        'elif kind == "PersistentVolume":',
+        'elif kind <= "PersistentVolume":',
+    ): "of another kind nothing is kept under such a name",
+    (
+        "projections/cache/pods.py",
+        "if not number <= scalars.get(name, 0) < _FLOAT_EXACT:",
+        "if not number > scalars.get(name, 0) < _FLOAT_EXACT:",
+    ): "the pod itself is one of the numbers and never above their sum, so the long way is taken, to the same end",
+    (
         "eventstore/append.py",
         "heads, _, _, revisions, _, _, _, _, _, _, sizes, shorts, payloads = zip(*accepted, strict=True)",
         "heads, _, _, revisions, _, _, _, _, _, _, sizes, shorts, payloads = zip(*accepted, strict=False)",

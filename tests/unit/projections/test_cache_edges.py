@@ -17,6 +17,7 @@ from projections.cache.models import EXACT, VOLCANO_1_11
 from tests.unit.projections.test_cache_time import POD, events, fold
 from volcano.events.observation import ObjectAdded, ObjectModified
 from volcano.objects import kinds
+from volcano.objects.resource import ResourceInsufficient
 from volcano.objects.status import TaskStatus
 
 
@@ -173,6 +174,16 @@ def test_the_end_of_what_was_not_known_is_no_news(kind: str) -> None:
     assert [observe(cache, gone, position) for position in (2, 3)] == [True, False]
 
 
+@pytest.mark.parametrize("change", ["ADDED", "MODIFIED"])
+def test_a_podgroup_told_to_its_handler_is_its_jobs(change: str) -> None:
+    group = _made("PodGroup", "g", spec={"minMember": 2})
+    cache = Cache(VOLCANO_1_11)
+    deliver_to_handler(cache, change, Delivery("PodGroup", group), 1)
+    assert cache.jobs["ns/g"].pod_group == group
+    deliver_to_handler(cache, "DELETED", Delivery("PodGroup", group), 2)
+    assert cache.jobs["ns/g"].pod_group is None
+
+
 # --- the short way of an update is the long way --------------------------------------------------------------------
 
 
@@ -198,18 +209,39 @@ def test_a_pod_that_stands_on_the_node_that_it_comes_to() -> None:
     assert list(made().jobs["ns/g"].tasks) == ["v"]
 
 
-def test_a_sum_beyond_what_a_float_can_tell_apart() -> None:
+@pytest.mark.parametrize(
+    ("name", "amounts"),
+    [
+        ("cpu", ("9007199254741", "3m", "2m")),
+        ("memory", ("9007199254741000", "3", "2")),
+        ("ephemeral-storage", ("9007199254741", "3m", "2m")),
+    ],
+)
+def test_a_sum_beyond_what_a_float_can_tell_apart(name: str, amounts: tuple[str, str, str]) -> None:
     """Taking a request off such a sum and putting it back changes it, and so it does in the real cache."""
 
     def made() -> Cache:
-        amounts = {"p": "9007199254741", "q": "3m", "r": "2m"}
-        pods = {name: {"requests": {"cpu": "1", "ephemeral-storage": amount}} for name, amount in amounts.items()}
-        cache = _seen(Cache(VOLCANO_1_11), *(Delivery("Pod", _pod(name, uid=name, **pods[name])) for name in pods))
+        pods = {pod: {"requests": {name: amount}} for pod, amount in zip("pqr", amounts, strict=True)}
+        cache = _seen(Cache(VOLCANO_1_11), *(Delivery("Pod", _pod(pod, uid=pod, **pods[pod])) for pod in pods))
         return _seen(cache, Delivery("Pod", _pod("q", 2, uid="q", phase="Running", **pods["q"])))
 
     short, long = _both_ways(made)
     assert short == long
-    assert made().jobs["ns/g"].total_request.get("ephemeral-storage") == 9007199254741008
+    assert made().jobs["ns/g"].total_request.get(name) == 9007199254741008
+
+
+def test_a_request_that_its_sum_has_swallowed_panics_when_it_is_taken_off() -> None:
+    def made() -> Cache:
+        amounts = {"p": "9007199254740992m", "q": "1m", "r": "0"}
+        pods = {name: {"requests": {"cpu": "1", "ephemeral-storage": amount}} for name, amount in amounts.items()}
+        cache = _seen(Cache(VOLCANO_1_11), *(Delivery("Pod", _pod(name, uid=name, **pods[name])) for name in pods))
+        _seen(cache, Delivery("Pod", _pod("p", uid="p", **pods["p"]), gone=True))
+        with pytest.raises(ResourceInsufficient):
+            _seen(cache, Delivery("Pod", _pod("q", 2, uid="q", phase="Running", **pods["q"])))
+        return cache
+
+    short, long = _both_ways(made)
+    assert short == long
 
 
 def test_the_end_of_one_pod_of_several_frees_the_node_that_it_was_given() -> None:

@@ -28,15 +28,17 @@ from tests.unit.scheduler.build import (
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.checks import Outcome, check_bindings
 from vcledger.scheduler.fold import evolve
+from vcledger.scheduler.fold_events import condition_is_news
 from vcledger.scheduler.inputs import AssumeTask, BindTask, FlushTasks, Listed, SetBindErrorHandler
 from vcledger.scheduler.place import plan_for
 from vcledger.scheduler.requests import CallHandler
 from vcledger.scheduler.transitions import Phase
+from volcano.events.base import TaskRef
 from volcano.events.binding import BindFailed, BindSucceeded
 from volcano.events.observation import ObjectModified
 from volcano.events.recovery import InDoubtResolved
 from volcano.events.resync import ResyncQueued
-from volcano.events.volume import VolumesReverted
+from volcano.events.volume import PVCUpdateSucceeded, PVUpdateFailed, PVUpdateSucceeded, VolumesReverted
 from volcano.objects import kinds
 
 
@@ -106,6 +108,23 @@ def test_a_pod_on_its_way_is_one_to_keep_away_from(world: World) -> None:
     here, there = plan_for(world.flow, "d/p2", "n1"), plan_for(world.flow, "d/p2", "n2")
     assert here is not None and there is not None
     assert (bool(here.refused), bool(there.refused)) == (True, False)
+
+
+def test_a_condition_is_of_the_pod_that_has_the_name_now(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    assert condition_is_news(world.flow, "p1-u", "d/p1", "R", "m")
+    assert not any(condition_is_news(world.flow, uid, "d/p1", "R", "m") for uid in ("a-u", "z-u"))
+
+
+def test_a_lost_bind_that_happened_calls_no_handler_of_errors(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.do(SetBindErrorHandler("d/p1", "h"))
+    world.bind("p1")
+    world.answer(Bind, LOST)
+    world.tick(0.01)
+    world.answer(Get, said(pod("p1", 102, node="n1")))
+    assert len(world.events(BindSucceeded)) == 1
+    assert not [one for one in world.out if isinstance(one.request, CallHandler)]
 
 
 # --- bindings whose answer was lost -------------------------------------------------------------------------------
@@ -187,6 +206,31 @@ def test_a_volumes_update_in_doubt_is_what_the_volume_shows(world: World, shown:
     world.tick(0.01)
     world.answer(Get, said(volume("pv1", 70, **shown)))
     assert [one.verdict for one in world.events(InDoubtResolved)] == [verdict]
+
+
+def test_each_update_is_told_as_what_it_is_of_whose_it_is(world: World) -> None:
+    world.see(storage_class("local", "kubernetes.io/no-provisioner"), storage_class("wait"), node("n1"))
+    world.see(claim("c1", cls="local"), claim("c2", 55), volume("pv1", 61), pod("pa", 101, claims=["c1", "c2"]))
+    world.bind("pa")
+    world.answer(Update, said(volume("pv1", 70, ref="c1")))
+    world.answer(Update, said(claim("c2", 71, selected="n1")))
+    ref = TaskRef(namespace="d", name="pa", uid="pa-u", node="n1")
+    (first,), (second,) = world.events(PVUpdateSucceeded), world.events(PVCUpdateSucceeded)
+    assert (first.pod, first.claim, first.new_resource_version) == (ref, "d/c1", "70")
+    assert (second.pod, second.node, second.new_resource_version) == (ref, "n1", "71")
+
+
+@pytest.mark.parametrize(("answer", "kind"), [(Answer(200), PVUpdateSucceeded), (status(409, "no"), PVUpdateFailed)])
+def test_an_update_that_is_answered_when_its_pod_is_gone_is_told_all_the_same(
+    world: World, answer: Answer, kind: Any
+) -> None:
+    one_volume(world)
+    world.bind("pa")
+    world.see(pod("pa", 105, claims=["c1"], deleting=True), change="DELETED")
+    world.answer(Update, said(volume("pv1", 70, ref="c1")) if answer.ok else answer)
+    (told,) = world.events(kind)
+    assert told.pod.uid == "pa-u"
+    assert not world.flow.tasks and not world.flow.volumes.assumed
 
 
 def test_what_is_sent_back_is_the_volume_that_the_store_holds(world: World) -> None:
