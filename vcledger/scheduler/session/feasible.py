@@ -316,8 +316,8 @@ class Feasible:
         return ClusterView(
             nodes=self.views(),
             pods=self._placed(shape),
-            claims=cache.claims,
-            volumes=cache.volumes,
+            claims=mirror.claims,
+            volumes=mirror.volumes,
             classes=cache.storage_classes,
             csi_nodes=cache.csi_nodes,
             queue_objects=cache.queues,

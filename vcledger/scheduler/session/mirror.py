@@ -10,7 +10,7 @@ and 20). The order in which things came never shows: whoever chooses sorts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from vcledger.scheduler.session.model import (
 from vcledger.scheduler.session.nodes import NodeTable
 from vcledger.scheduler.session.shape import Shapes
 from vcledger.scheduler.session.sums import Part, limits_of, part_of, resource_of
-from volcano.objects.core import Pod
+from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.resource import Resource
 from volcano.objects.status import TERMINATED_STATUSES
 
@@ -41,10 +41,21 @@ _NODE_KINDS = frozenset({"Node", "CSINode", "Numatopology"})
 
 class Mirror:
     """The session's data of one cache. `jobs` are those of a session, `waiting` those of them with a pending task,
-    `unadmitted` those that have not been taken into their queue. `pod_of` gives the object of a pod of the cache."""
+    `unadmitted` those that have not been taken into their queue. `pod_of` gives the object of a pod of the cache;
+    `claims` and `volumes` are those of the cache unless others are given, such as they are assumed to be (a change of
+    those has to be told by `touch` too)."""
 
-    def __init__(self, cache: Cache, pod_of: Callable[[PodRef], Pod | None]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        pod_of: Callable[[PodRef], Pod | None],
+        *,
+        claims: Mapping[str, PersistentVolumeClaim] | None = None,
+        volumes: Mapping[str, PersistentVolume] | None = None,
+    ) -> None:
         self.cache, self._pod_of = cache, pod_of
+        self.claims = cache.claims if claims is None else claims
+        self.volumes = cache.volumes if volumes is None else volumes
         self.ignores_access_modes = cache.policy.name != "exact"
         self._dirty_pods: dict[str, None] = {}
         self._dirty_jobs: dict[str, None] = {}
