@@ -6,8 +6,9 @@ The rules (docs/replay.md tells them to people):
 
 - A pod comes when it was recorded; one that a Volcano Job's controller made after its PodGroup had been let in comes as
   long after the PodGroup is let in here; one that was made again after its predecessor had gone, as long after that.
-- A pod that ran for so long runs for as long, whatever ended it: its own end or a deletion. After an end of its own it
-  stays as long as it stayed. One that was never placed goes when it went.
+- A pod that came to an end of its own runs for as long as it ran, and then stays as long as it stayed. One that somebody
+  took away goes at that time, whether it runs here or waits; where nothing says that somebody did (a trace that has
+  only starts and ends), it runs for as long as it ran.
 - A pod that the scheduler evicted is not gone from the trace: what was made again in its place is the same course, and
   the last of them says how long it ran, or when somebody took it away.
 """
@@ -157,13 +158,14 @@ def _course(part: list[Life], before: Course | None, gate: Group | None, spans: 
     asked = last.asked_to_go
     course.grace = last.deleted - asked if last.deleted is not None and asked is not None else 0
     begun = last.ran if last.ran is not None else last.started
-    if last.evicted or begun is None or first.listed:
-        course.until = last.deleted if not last.evicted else None
-        if first.listed and last.ended is not None:
-            course.until, course.phase = last.ended, last.phase
-    elif last.gone is not None:
-        told = last.gone if last.ended is not None or asked is None else min(last.gone, asked)
-        course.run, course.phase = max(0, told - begun), last.phase
+    if first.listed and last.ended is not None:
+        course.until, course.phase = last.ended, last.phase
+    elif last.ended is not None and begun is not None:
+        course.run, course.phase = max(0, last.ended - begun), last.phase
+    elif not last.evicted and (asked is not None or begun is None or first.listed):
+        course.until = asked if asked is not None else last.deleted
+    elif last.deleted is not None and begun is not None and not last.evicted:
+        course.run = max(0, last.deleted - begun)
     if last.ended is not None and last.deleted is not None:
         course.linger = max(0, last.deleted - last.ended)
     return course
