@@ -105,7 +105,7 @@ def import_(
         snapshots=not no_snapshots,
         broken_file=broken,
         observed_at=moment_of(observed_at),
-        **({} if epoch is None else {"epoch": parse_time(epoch)}),
+        epoch=None if epoch is None else parse_time(epoch),
     )
     with progress_bar(paths) as progress, Import(cluster, options, progress) as job:
         job.look(paths)

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from vcledger.sources import simkube, volcano_dump
+from vcledger.sources import cluster_info, simkube, volcano_dump
 from vcledger.sources.alibaba import NODE_COLUMNS, POD_COLUMNS, columns_of
 from vcledger.sources.shape import AUDIT_GROUP, Shape, is_audit, is_list, shapes
 
@@ -31,12 +31,18 @@ class Format(StrEnum):
     openb_nodes = "openb node list"
     openb_pods = "openb pod list"
     simkube = "SimKube trace"
+    simulator = "simulator record"
+    snapshot = "simulator snapshot"
+    exported = "exported events"
+    cluster_info = "cluster-info dump"
+    log = "containers' logs"
     empty = "empty"
     unknown = "unknown"
 
 
 _YAML_KEY = re.compile(
     rb"""^(?: (?:apiVersion|kind|items):(?:\s|$)      # an object, or a List
+           | pvcs:\s                                   # a snapshot of the simulator
            | object:\s*\n\s+(?:apiVersion|kind):\s )    # a watch event, as kubectl prints it
     """,
     re.MULTILINE | re.VERBOSE,
@@ -53,6 +59,8 @@ def detect(head: bytes) -> Format:
         return _of_json(text)
     if simkube.sniff(head):
         return Format.simkube
+    if cluster_info.is_log(text):
+        return Format.log
     if b"\0" in text or not _YAML_KEY.search(text):
         return _of_table(text)
     return Format.yaml
@@ -74,7 +82,16 @@ def form_of(shape: Shape) -> Format | None:
         return Format.watch
     if is_audit(shape):
         return Format.audit
-    return Format.objects if shape.kind and shape.api_version else None
+    if shape.kind and shape.api_version:
+        return Format.objects
+    if bytes(shape.event) in _RECORDED and not isinstance(shape.resource, str):
+        return Format.simulator
+    if bytes(shape.involved_object) and bytes(shape.metadata):
+        return Format.exported
+    return Format.snapshot if bytes(shape.pvs) and bytes(shape.pvcs) else None
+
+
+_RECORDED = frozenset({b'"Add"', b'"Update"', b'"Delete"'})
 
 
 def first_line_is_whole(head: bytes) -> bool:
@@ -119,14 +136,29 @@ _WATCH_KEYS = re.compile(
 _AUDIT_KEYS = re.compile(rb'\{[^{}\[\]]{0,400}?"apiVersion"\s*:\s*"audit\.k8s\.io/')
 
 
+_SIMULATED = re.compile(rb'(?m)^\s*\{\s*"time"\s*:\s*"[^"]*"\s*,\s*"event"\s*:\s*"(?:Add|Update|Delete)"')
+_EXPORTED = re.compile(
+    rb'(?m)^\{"metadata":\{[^\n]*"involvedObject":\{|\A\{\s*"metadata"\s*:.*\n\s*"involvedObject"\s*:', re.DOTALL
+)
+_SNAPSHOT = re.compile(
+    rb'\A\{\s*"(?:pods|nodes|pvs|pvcs|storageClasses|priorityClasses|namespaces|schedulerConfig)"\s*:'
+)
+
+
 def _of_beginning(text: bytes) -> Format:
     """A first line that is broken or very long, or a value over many lines."""
     if _LINE_KEYS.search(text):
         return Format.recording
+    if _SIMULATED.search(text):
+        return Format.simulator
     if _WATCH_KEYS.match(text):
         return Format.watch
     if _AUDIT_KEYS.match(text):
         return Format.audit
+    if _EXPORTED.search(text):
+        return Format.exported
     if any(mark.search(text) for mark in _MARKS):
-        return Format.objects
+        return Format.snapshot if _SNAPSHOT.match(text) else Format.objects
+    if _SNAPSHOT.match(text):
+        return Format.snapshot
     return Format.unknown

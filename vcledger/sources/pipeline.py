@@ -6,11 +6,9 @@ snapshots. Must not know any format, nor what the sink does. Called by `cli.impo
 
 from __future__ import annotations
 
-import gc
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, cast
@@ -24,10 +22,12 @@ from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
 from vcledger.sources.alibaba_objects import EPOCH
 from vcledger.sources.audit import Attempts
-from vcledger.sources.beside import GARBAGE_THRESHOLD, ReaderProcess, cores
+from vcledger.sources.beside import ReaderProcess, cores
+from vcledger.sources.cluster_info import folders
 from vcledger.sources.compress import STDIN, CutOff
 from vcledger.sources.detect import Format
 from vcledger.sources.framing import DEFAULT_LIMIT
+from vcledger.sources.interpreter import rare_collections, short_turns
 from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Taken, Vanished
 from vcledger.sources.lateness import Admission
 from vcledger.sources.merge import Coverage, by_time, find
@@ -42,11 +42,12 @@ WATCHES = frozenset({Format.recording, Format.watch})
 SECOND_HAND = frozenset({Format.audit, Format.dump})
 """Formats that show objects as others saw them: late where a watch covers the time."""
 
-WITHOUT_TIMES = frozenset({Format.watch, Format.objects, Format.yaml, Format.openb_nodes})
+WITHOUT_TIMES = frozenset(
+    {Format.watch, Format.objects, Format.yaml, Format.openb_nodes, Format.snapshot, Format.exported}
+)
 """Formats that do not say when something was observed."""
 
 LIMIT_MIN = 1 << 16
-TURN_SECONDS = 0.0005
 
 BESIDE_BYTES = 16 << 20
 """Reading less than this takes no longer than starting a process does."""
@@ -67,7 +68,7 @@ class ImportOptions(msgspec.Struct, frozen=True):
     """storage: what to keep of objects. max_line_bytes: the largest line, object or list item. snapshots: make those of
     the cache that are due. broken_file: where broken input is written, as JSON lines. observed_at: when things were
     observed, in microseconds, in formats that do not say it; None: by the rule of `vcledger.sources.moments`.
-    epoch: the moment from which a trace counts its seconds, in microseconds.
+    epoch: the moment from which an openb trace counts its seconds, in microseconds; None: 2023-01-01.
     beside_bytes: a file of so many bytes, decompressed, is read in a second process; None: never."""
 
     storage: StorageOptions = StorageOptions()
@@ -77,7 +78,7 @@ class ImportOptions(msgspec.Struct, frozen=True):
     broken_file: Path | None = None
     observed_at: int | None = None
     beside_bytes: int | None = BESIDE_BYTES
-    epoch: int = EPOCH
+    epoch: int | None = None
 
 
 def refuse_missing(paths: Sequence[Path | str]) -> None:
@@ -99,7 +100,7 @@ class Import:
             raise VcledgerError(f"--max-line-size must be at least {LIMIT_MIN} bytes")
         if options.observed_at is not None and options.observed_at > clock():
             raise VcledgerError("--observed-at lies in the future: nothing can have been observed then")
-        if options.epoch > clock():
+        if options.epoch is not None and options.epoch > clock():
             raise VcledgerError("--epoch lies in the future: no trace can have begun then")
         self.cluster, self.options, self.progress, self.clock = cluster, options, progress, clock
         self.report = ImportReport(cluster=cluster)
@@ -206,6 +207,7 @@ class Import:
         files, _ = find(paths)
         given = {str(path) for path in paths}
         sources: list[Source] = []
+        logs, dumps = 0, folders(files)
         for path in files:
             try:
                 source = look(path)
@@ -219,11 +221,18 @@ class Import:
                 continue
             if source.format is Format.unknown:
                 self.report.unknown_files.append(source.name)
+            elif source.format is Format.log:
+                logs += 1
             elif source.format is Format.empty:
                 self.report.note(f"{source.name} is empty")
                 self._tally(source.name, str(Format.empty))
             else:
+                source.whole_dump = bool(dumps) and any(root in Path(path).parents for root in dumps)
                 sources.append(source)
+        if logs:
+            self.report.note(
+                f"passed over: the containers' logs of a cluster-info dump, {logs:,} file{'s' * (logs > 1)}"
+            )
         if not sources:
             raise NothingToImport(self._nothing(files))
         return sources
@@ -238,7 +247,7 @@ class Import:
         some = ", ".join(self.report.unknown_files[:3]) + (" …" if len(self.report.unknown_files) > 3 else "")
         return (
             f"{some}: not a form that import knows (recordings, watch lines, kubectl's JSON or YAML, audit logs, "
-            "Volcano cache dumps)"
+            "Volcano cache dumps, openb traces, SimKube traces, simulator records, exported events, cluster-info dumps)"
         )
 
     def _refuse_hopeless(self) -> None:
@@ -321,7 +330,8 @@ class Import:
             source.modified(),
             self._fixed(source),
             source.dump_time,
-            options.epoch,
+            EPOCH if options.epoch is None else options.epoch,
+            source.whole_dump,
         )
 
     def _fixed(self, source: Source) -> int | None:
@@ -396,31 +406,6 @@ class Import:
         if type(item) is NewEvent and item.family != "observation":
             return False
         return self.coverage.has(kind_of(item), item.observed_at)
-
-
-@contextmanager
-def short_turns() -> Iterator[None]:
-    """Threads of Python take turns of 5 ms by default: too long for the one that appends, which computes little between
-    its waits for compression and the database."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(TURN_SECONDS)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Python looks for cycles among its objects after each 700 new ones by default. An import makes millions, and
-    hardly any cycle; what it holds at a time is bounded all the same."""
-    before = gc.get_threshold()
-    if before[0]:
-        gc.set_threshold(max(before[0], GARBAGE_THRESHOLD), *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def kind_of(item: Item) -> str:

@@ -52,6 +52,25 @@ CANNOT: dict[Format, tuple[str, ...]] = {
         "of owners without lifecycles it has no pods either: they are made from the number of replicas, and whether "
         "and when they ran is not told; names, uids and PodGroups of all pods are made by the import",
     ),
+    Format.simulator: (
+        "a record of kube-scheduler-simulator's recorder shows what informers saw of pods, nodes, volumes and the "
+        "like: no PodGroups, queues, Events or CSINodes unless asked for, no gaps of its watches, changes in "
+        "between merged",
+        "of a deletion it has the name only: the state before stands in for the last one",
+    ),
+    Format.snapshot: (
+        "a snapshot of kube-scheduler-simulator is the state at one moment, without PodGroups, queues and Events",
+    ),
+    Format.exported: (
+        "the event exporter has Events only, of those what its routes let through and what was not too old for it; "
+        "none is seen deleted, the objects themselves are not shown, and of an object that it could not look up the "
+        "Event does not say what it is about",
+    ),
+    Format.cluster_info: (
+        "a cluster-info dump has nodes, and pods and Events of some namespaces, as they were at a moment: no "
+        "volumes or classes, no PodGroups, queues or Volcano Jobs, no history, and not that what is missing was "
+        "deleted",
+    ),
 }
 
 
@@ -63,6 +82,10 @@ IN_SHORT: dict[Format, str] = {
     Format.audit: "changes logged without a body, and when a watcher learned of any",
     Format.dump: "queues, volumes, priority classes, nodes that are not Ready, and reasons",
     Format.openb_nodes: "when nodes came and went, their taints and other labels",
+    Format.simulator: "PodGroups, queues and Events, gaps of its watches, and last states of what was deleted",
+    Format.snapshot: "PodGroups, queues, Events, and what happened before",
+    Format.exported: "Events that were filtered out, and the objects that they are about",
+    Format.cluster_info: "volumes, PodGroups, queues, what happened before, and that what is missing was deleted",
     Format.simkube: "nodes, binds, how long pods waited, whether they succeeded; pods are made from their owners",
     Format.openb_pods: "which node a pod went to and why it waited, queues, gangs, which GPU a share lies on",
 }

@@ -15,7 +15,7 @@ from itertools import chain
 import msgspec
 
 from vcledger.errors import BadTime
-from vcledger.sources import alibaba, dump, simkube
+from vcledger.sources import alibaba, cluster_info, dump, simkube, simulator
 from vcledger.sources.alibaba_objects import EPOCH
 from vcledger.sources.audit import AuditLog, in_order
 from vcledger.sources.compress import CutOff
@@ -32,7 +32,7 @@ from vcledger.sources.shape import Clock, Shape, is_list, shapes
 from vcledger.sources.unnamed import LIST_KIND, named
 from vcledger.sources.volcano_dump import NotADump, parse
 from vcledger.sources.watchlines import WatchLines
-from volcano.objects.kinds import BY_GROUP_KIND, Kind
+from volcano.objects.kinds import BY_GROUP_KIND, BY_NAME, Kind
 
 DUMP_FACTOR = 16
 """Cache dumps and SimKube traces are read whole: they may be this many times as large as one piece of other formats."""
@@ -51,7 +51,8 @@ _list_meta = msgspec.json.Decoder(_ListOnly)
 
 class Reader:
     """Reads one stream. `name` is what it is called, `dump_time` when a dump in it was taken, if that is known;
-    `moments` says when things were observed of which the format does not say it, `epoch` from when a trace counts."""
+    `moments` says when things were observed of which the format does not say it, `epoch` from when a trace counts;
+    `whole_dump`: it is a file of a `kubectl cluster-info dump`."""
 
     def __init__(
         self,
@@ -63,14 +64,17 @@ class Reader:
         dump_time: int | None = None,
         packing: Packing | None = None,
         epoch: int = EPOCH,
+        whole_dump: bool = False,
     ) -> None:
         self.name, self.observer, self.tally, self.limit = name, observer, tally, limit
         self.moments, self.dump_time, self.epoch = moments, dump_time, epoch
+        self.whole_dump = whole_dump
         self.format = Format.unknown
         self.met: dict[Format, None] = {}
         self._recording = Recording(observer, moments.clock, packing)
         self._watch = WatchLines(observer, moments)
         self._audit = AuditLog(observer)
+        self._simulator = simulator.Records(observer, moments)
 
     def open(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """Looks at the beginning and sets `format`; returns all of the chunks again."""
@@ -94,29 +98,36 @@ class Reader:
         """What is in the stream that `open` gave back, times never going back. A stream that is cut off gives what came
         before. At the end the tally's file says of which forms the values were, and notes which times were odd."""
         yield from self._items(chunks)
-        if self.met:
-            self.tally.file.format = ", ".join(format_ for format_ in Format if format_ in self.met)
+        if self.met or self.whole_dump:
+            self.tally.file.format = ", ".join(format_ for format_ in Format if format_ in self.forms())
         if (note := self.moments.note(self.name)) is not None:
             self.tally.report.note(note)
 
     def forms(self) -> list[Format]:
         """The forms that were met, once the items are all read; before that, or when there were none, the format."""
-        return list(self.met) or [self.format]
+        found = list(self.met) or [self.format]
+        if not self.whole_dump:
+            return found
+        plain = (Format.objects, Format.yaml)
+        return list(dict.fromkeys(Format.cluster_info if form in plain else form for form in found))
 
     def _items(self, chunks: Iterator[bytes]) -> Iterator[Item]:
         match self.format:
             case Format.recording:
                 self.met[Format.recording] = None
                 return self._settled(self._lines(chunks, True))
-            case Format.watch if self._by_lines:
+            case Format.watch | Format.simulator | Format.exported if self._by_lines:
                 return self._settled(self._lines(chunks, False))
             case Format.audit if self._by_lines:
                 return self._clocked(in_order(self._settled(self._lines(chunks, False))))
-            case Format.objects | Format.watch | Format.audit:
-                found = self._values(values(chunks, self.limit, self._complain))
+            case Format.objects | Format.watch | Format.audit | Format.simulator | Format.exported:
+                found = self._values(values(self._without_logs(chunks), self.limit, self._complain))
                 return self._clocked(in_order(self._settled(found)))
+            case Format.snapshot:
+                limit = self.limit * DUMP_FACTOR
+                return self._settled(self._values(values(chunks, limit, self._complain)))
             case Format.yaml:
-                return self._settled(self._values(self._yaml(chunks)))
+                return self._settled(self._values(self._yaml(self._without_logs(chunks))))
             case Format.dump:
                 self.met[Format.dump] = None
                 return self._settled(self._dump(chunks))
@@ -131,6 +142,14 @@ class Reader:
                 return iter(())
 
     # --- cutting ------------------------------------------------------------------------------------------------
+
+    def _without_logs(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """The stream without the logs of a cluster-info dump, if it is one."""
+        return cluster_info.without_logs(chunks, self._meet_logs)
+
+    def _meet_logs(self) -> None:
+        self.whole_dump = True
+        self.tally.ignored("the log of a container")
 
     def _complain(self, line: int, reason: str, data: bytes) -> None:
         self.tally.read()
@@ -263,6 +282,17 @@ class Reader:
             yield from self._audit.event(data)
         elif is_list(shape):
             yield from self._list(shape, data)
+        elif form is Format.simulator:
+            self._meet(form)
+            yield from self._simulator.line(data)
+        elif form is Format.snapshot:
+            self._meet(form)
+            yield from self._snapshot(data)
+        elif form is Format.exported and not LIST_KIND.search(head):
+            self._meet(form)
+            yield self._exported(data)
+        elif self.format is Format.exported and form is None and shape.level is not None:
+            raise Unwanted("a line of the event exporter's own log")
         else:
             yield self._object(shape, data, head)
 
@@ -295,6 +325,27 @@ class Reader:
         time = self.moments.state(part) if head else self.moments.change(part, data)[0]
         sighting = Sighting(time, self.observer.event(kind, "MODIFIED", part, data, time))
         return sighting if head or not self.moments.between else Unsure(time, sighting)
+
+    def _exported(self, data: bytes) -> Item | Unsure:
+        """An Event as the event exporter writes it: without kind, with labels and annotations of what it is about."""
+        if b"\n" in data:
+            data = compact(data)
+        kind = BY_NAME["Event"]
+        part = self.observer.read(kind, data)
+        time, newer = self.moments.change(part, data)
+        sighting = Sighting(time, self.observer.event(kind, "MODIFIED", part, data, time))
+        return sighting if newer or not self.moments.between else Unsure(time, sighting)
+
+    def _snapshot(self, data: bytes) -> Iterator[Item]:
+        """All lists of a simulator's snapshot; what is broken in it is told with its line."""
+        problem: Unusable | None = None
+        for item in simulator.snapshot(data, self.observer, self.moments):
+            if isinstance(item, Unusable):
+                problem = item
+            else:
+                yield item
+        if problem is not None:
+            raise problem
 
     def _kind_of_item(self, shape: Shape, head: bytes) -> Kind:
         """From the beginning of the list, where the API server writes its kind."""

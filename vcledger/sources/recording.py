@@ -118,16 +118,16 @@ class Recording:
 
     def _kind(self, shape: Shape, body: bytes) -> Kind:
         """By the object's own word, or, as the items of lists lack it, by the resource."""
-        by_resource = BY_RESOURCE.get(shape.resource)
+        by_resource = BY_RESOURCE.get(shape.resource_name)
         if shape.type == "ERROR" or shape.initial_list:
             if by_resource is None:
-                raise Unwanted(f"resource {shown(shape.resource)}")
+                raise Unwanted(f"resource {shown(shape.resource_name)}")
             return by_resource
         return kind_of_object(body)
 
     def _learn(self, data: bytes, shape: Shape, kind: Kind) -> None:
         """Remembers what stands between the time and the object, so that the next such line is read fast."""
-        if not data.startswith(_HEAD) or BY_RESOURCE.get(shape.resource) is not kind:
+        if not data.startswith(_HEAD) or BY_RESOURCE.get(shape.resource_name) is not kind:
             return
         quote = data.find(b'"', 15, 64)
         start = data.find(_OBJECT, quote, quote + 160) + 9

@@ -24,7 +24,7 @@ class Shape(msgspec.Struct, rename="camel", gc=False):
 
     recorded_at: str | None = None
     marker: str | None = None
-    resource: str = ""
+    resource: str | dict[str, msgspec.Raw] = ""
     type: str | None = None
     object: msgspec.Raw = ABSENT
     initial_list: bool = False
@@ -34,6 +34,15 @@ class Shape(msgspec.Struct, rename="camel", gc=False):
     items: msgspec.Raw = ABSENT
     level: str | None = None
     metadata: msgspec.Raw = ABSENT
+    involved_object: msgspec.Raw = ABSENT
+    event: msgspec.Raw = ABSENT
+    pvs: msgspec.Raw = ABSENT
+    pvcs: msgspec.Raw = ABSENT
+
+    @property
+    def resource_name(self) -> str:
+        """A recording's resource; a simulator's record has an object under that key."""
+        return self.resource if isinstance(self.resource, str) else ""
 
 
 shapes = msgspec.json.Decoder(Shape)

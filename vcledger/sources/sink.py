@@ -416,7 +416,7 @@ class Sink:
         if last is None and (head := self.store.stream_head(stream)) is not None and not head.gone:
             last = self._last_object(stream)
         if last is None or last.type == "ObjectDeleted" or item.observed_at < self.start:
-            self.report.ignored["audited delete of what is not in the ledger, or gone from it already"] += 1
+            self.report.ignored["deletion, by name only, of what is not in the ledger, or gone from it already"] += 1
             return
         self._add(deletion(stream, last.payload, last.resource_version, item.observed_at))
 

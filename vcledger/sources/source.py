@@ -49,6 +49,7 @@ class Source:
         self.dump_time: int | None = None
         self.received: int | None = None
         self.forms = [format_]
+        self.whole_dump = False
 
     @property
     def name(self) -> str:
@@ -154,7 +155,8 @@ def look(path: Path | str) -> Source:
 
 class Reading(NamedTuple):
     """How a source is to be read. `modified`: when it was written last. `fixed`: the moment of observation that was
-    given, where the format says none. `epoch`: the moment from which a trace counts. Times in microseconds."""
+    given, where the format says none. `epoch`: the moment from which a trace counts. `whole_dump`:
+    it is a file of a cluster-info dump. Times in microseconds."""
 
     cluster: str
     storage: StorageOptions
@@ -163,6 +165,7 @@ class Reading(NamedTuple):
     fixed: int | None
     dump_time: int | None
     epoch: int = EPOCH
+    whole_dump: bool = False
 
 
 def items_of(
@@ -178,7 +181,17 @@ def items_of(
     is asked for."""
     moments = Moments(Clock(), now, reading.modified, reading.fixed)
     observer = Observer(reading.cluster, reading.storage)
-    reader = Reader(source.name, observer, tally, reading.limit, moments, reading.dump_time, packing, reading.epoch)
+    reader = Reader(
+        source.name,
+        observer,
+        tally,
+        reading.limit,
+        moments,
+        reading.dump_time,
+        packing,
+        reading.epoch,
+        reading.whole_dump,
+    )
     try:
         yield from reader.items(reader.open(source.chunks(count)))
     except OSError as error:

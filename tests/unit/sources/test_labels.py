@@ -79,7 +79,7 @@ def test_the_two_caveats_of_a_watch(tmp_path: Path, form: str) -> None:
 
 
 def test_every_format_that_holds_facts_has_its_caveats() -> None:
-    assert set(CANNOT) == set(Format) - {Format.empty, Format.unknown}
+    assert set(CANNOT) == set(Format) - {Format.empty, Format.unknown, Format.log}
 
 
 @pytest.mark.parametrize("form", [name for name in FORMS if "a watch" in name or "watch line" in name])

@@ -13,7 +13,7 @@ import pytest
 from eventstore import EventStore, open_store
 from eventstore.testing import observation
 from eventstore.types import AppendResult, InvalidEvent, LedgerUnwritable, NewEvent
-from vcledger.sources.pipeline import TURN_SECONDS, rare_collections, short_turns
+from vcledger.sources.interpreter import TURN_SECONDS, rare_collections, short_turns
 from vcledger.sources.report import ImportReport
 from vcledger.sources.sink import Sink
 
