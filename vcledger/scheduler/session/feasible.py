@@ -11,7 +11,7 @@ on the nodes that the columns let through. Order and words are those of `Evaluat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -67,12 +67,12 @@ class ShapeColumns:
         self.later: Mask = np.zeros(0, dtype=bool)
         self.scores: NDArray[np.float64] = np.zeros(0)
         self.scored_for: object = None
-        self.scored = 0
+        self.scored = self.scored_objects = 0
 
 
 class Feasible:
     """The answers. What a session has done to pods and volumes is in `coming` (tasks that were given a node, with its
-    name), `leaving` (evicted ones), `reserved` and `chosen` (volumes that their claims take)."""
+    name; `lookers` look at other pods), `leaving` (evicted ones) and `chosen` (what their claims take)."""
 
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
@@ -81,7 +81,7 @@ class Feasible:
         self.coming: dict[str, tuple[SessionTask, str]] = {}
         self.leaving: dict[str, SessionTask] = {}
         self.chosen: dict[str, tuple[SessionTask, dict[str, Chosen], list[str]]] = {}
-        self.moves = 0
+        self.lookers: dict[str, None] = {}
         self._columns: dict[Shape, ShapeColumns] = {}
         self._refusals: dict[Shape, tuple[Any, Refusals]] = {}
         self._views: tuple[tuple[int, int, int], list[NodeView]] | None = None
@@ -104,32 +104,31 @@ class Feasible:
         """A session begins, its plugins have said which checks are on."""
         self.checks = frozenset(ssn.checks) if ssn.checks is not None else NOTHING
         self.coming.clear()
+        self.lookers.clear()
         self.leaving.clear()
         self.chosen.clear()
-        self.moves += 1
 
     # --- what a session does to pods ----------------------------------------------------------------------------------
 
     def come(self, task: SessionTask, node: str) -> None:
         """A task was given a node."""
         self.coming[task.uid] = (task, node)
-        self.moves += 1
+        if task.like is not None and task.like.looks:
+            self.lookers[task.uid] = None
 
     def go_back(self, task: SessionTask) -> None:
         """The reverse; volumes that it would take are free again."""
         self.coming.pop(task.uid, None)
+        self.lookers.pop(task.uid, None)
         self.chosen.pop(task.uid, None)
-        self.moves += 1
 
     def leave(self, task: SessionTask) -> None:
         """A task was told to go."""
         self.leaving[task.uid] = task
-        self.moves += 1
 
     def stay(self, task: SessionTask) -> None:
         """The reverse."""
         self.leaving.pop(task.uid, None)
-        self.moves += 1
 
     def take_volumes(self, task: SessionTask, row: int) -> None:
         """What the claims of a task take on its node is not there for others."""
@@ -280,9 +279,7 @@ class Feasible:
         if not self.checks:
             return False
         shape: Shape = task.like
-        if not shape.plain or self.mirror.guarded:
-            return True
-        return any(one.like is not None and one.like.looks for one, _ in self.coming.values()) if self.coming else False
+        return bool(not shape.plain or self.mirror.guarded or self.lookers)
 
     def refusals(self, task: SessionTask) -> Refusals:
         """Why each node refuses the task, as things are now; the same for tasks of a shape until something changes."""
@@ -325,15 +322,20 @@ class Feasible:
             ignores_access_modes=mirror.ignores_access_modes,
         )
 
+    def placed(self) -> Sequence[PlacedPod]:
+        """Every pod on a node, as the session has them: without those that it told to go, with those that it placed."""
+        return self._as_in_session(self.mirror.all_placed(), everyone=True)
+
     def _placed(self, shape: Shape) -> Sequence[PlacedPod]:
-        mirror = self.mirror
-        limited = shape.volumes
-        there = mirror.guarded if not (shape.looks or limited) else mirror.all_placed()
+        everyone = shape.looks or shape.volumes
+        return self._as_in_session(self.mirror.all_placed() if everyone else self.mirror.guarded, everyone=everyone)
+
+    def _as_in_session(self, there: Mapping[str, PlacedPod], *, everyone: bool) -> Sequence[PlacedPod]:
         gone = {task.uid for task in self.leaving.values()}
         placed = [one for _, one in sorted(there.items()) if one.uid not in gone]
         for task, node in self.coming.values():
-            if shape.looks or limited or (task.like is not None and task.like.looks):
-                pod = mirror.pod(task)
+            if everyone or (task.like is not None and task.like.looks):
+                pod = self.mirror.pod(task)
                 if pod is not None:
                     placed.append(PlacedPod.of(pod, node))
         return placed

@@ -5,7 +5,8 @@ the set of nodes stays the same, as it is scaled to the best among them (`batch_
 
 Sources: Volcano's pkg/scheduler/plugins/nodeorder/nodeorder.go, and Kubernetes' scheduler plugins (1.35 and later)
 noderesources (least_allocated.go, most_allocated.go, balanced_allocation.go), nodeaffinity, tainttoleration,
-imagelocality, and helper.DefaultNormalizeScore.
+imagelocality, and helper.DefaultNormalizeScore. The scores that look at pods are in `nodeorder_pods`; preferred terms
+of pods that are there count for a task that has such terms itself.
 """
 
 from __future__ import annotations
@@ -17,11 +18,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler.session.conf import Argument
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable
 from vcledger.scheduler.session.plugins.common import CPU, MEMORY
+from vcledger.scheduler.session.plugins.nodeorder_pods import (
+    pod_affinity_scores,
+    preferred_pods,
+    soft_constraints,
+    spread_scores,
+)
 from volcano.objects.core import Node, Pod, PreferredSchedulingTerm
 from volcano.objects.selectors import node_selector_term_matches, tolerates
 from volcano.objects.status import TaskStatus
@@ -148,20 +156,31 @@ class NodeOrder:
         return total
 
     def by_kind(self, task: SessionTask, rows: Rows) -> Scores | None:
-        """The scores of taints and of preferred node affinity; None when they tell no node from another."""
-        pod, weights = self.ssn.pod_of(task), self.weights
+        """The scores of taints, preferred node affinity, preferred inter-pod affinity and spread that may be broken;
+        None when they tell no node from another."""
+        pod, weights, ssn = self.ssn.pod_of(task), self.weights, self.ssn
         if pod is None:
             return None
-        tainted = bool(weights["tainttoleration.weight"]) and _traits(self.ssn.nodes).taints
+        tainted = bool(weights["tainttoleration.weight"]) and _traits(ssn.nodes).taints
         terms = preferred_terms(pod) if weights["nodeaffinity.weight"] else ()
-        if not tainted and not terms:
+        by_pods = bool(weights["podaffinity.weight"]) and bool(preferred_pods(pod.spec.affinity))
+        spread = bool(weights["podtopologyspread.weight"]) and bool(soft_constraints(pod))
+        if not (tainted or terms or by_pods or spread):
             return None
-        nodes = [_node(info) for info in (self.ssn.nodes.infos[row] for row in rows)]
+        everywhere = [_node(info) for info in ssn.nodes.infos]
+        nodes = [everywhere[row] for row in rows]
         total = np.zeros(len(rows))
         if tainted:
             total += weights["tainttoleration.weight"] * taint_scores(pod, nodes)
         if terms:
             total += weights["nodeaffinity.weight"] * affinity_scores(terms, nodes)
+        if by_pods or spread:
+            placed = ssn.feasible.placed()
+            if by_pods:
+                scored = pod_affinity_scores(PlacedPod.of(pod), placed, everywhere, nodes)
+                total += weights["podaffinity.weight"] * scored
+            if spread:
+                total += weights["podtopologyspread.weight"] * spread_scores(pod, placed, everywhere, nodes)
         return total
 
 
