@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli import complete, render
+from cli import complete, render, replay_report
 from cli.common import (
     CHECK_FAILED,
     ClusterOption,
@@ -163,5 +163,8 @@ def show(jobs: Sequence[Job], found: Sequence[Ran], output: DataOutput) -> None:
     """Prints one replay in full, or several side by side."""
     if output is not DataOutput.table:
         render.data(as_data(jobs, found), output)
+        return
+    if len(jobs) == 1 and found[0].result is not None:
+        replay_report.show(found[0].result)
         return
     show_table(jobs, found)

@@ -6,9 +6,9 @@ The rules (docs/replay.md tells them to people):
 
 - A pod comes when it was recorded; one that a Volcano Job's controller made after its PodGroup had been let in comes as
   long after the PodGroup is let in here; one that was made again after its predecessor had gone, as long after that.
-- A pod that came to an end of its own runs for as long as it ran, and then stays as long as it stayed. One that somebody
-  took away goes at that time, whether it runs here or waits; where nothing says that somebody did (a trace that has
-  only starts and ends), it runs for as long as it ran.
+- A pod that came to an end of its own runs for as long as it ran, and then stays as long as it stayed. One that
+  somebody took away goes at that time, whether it runs here or waits; where nothing says that somebody did (a trace
+  that has only starts and ends), it runs for as long as it ran.
 - A pod that the scheduler evicted is not gone from the trace: what was made again in its place is the same course, and
   the last of them says how long it ran, or when somebody took it away.
 """

@@ -139,6 +139,7 @@ def _report(job: Job, run: FreeReplay, *, finished: bool, ledger: str) -> Replay
         pods=len(placings),
         placed=len(placed),
         pending=len(world.unplaced),
+        pending_recorded=sum(life.started is None and life.deleted is None for life in record.lives.values()),
         placed_recorded=sum(1 for course in courses if _recorded_start(course) is not None),
         counts=counts,
         waits=waits((one.queue, one.placed - (one.arrived or 0)) for one in placed if one.placed is not None),

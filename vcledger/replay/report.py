@@ -94,6 +94,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
     pods: int = 0
     placed: int = 0
     pending: int = 0
+    pending_recorded: int = 0
     placed_recorded: int = 0
     counts: Counts = Counts()
     waits: dict[str, Wait] = {}

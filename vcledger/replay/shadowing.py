@@ -186,7 +186,7 @@ def _report(
         cycles=shadow.asked,
         pods=shadow.pods,
         placed=counts.same_node + counts.other_node + counts.infeasible + counts.only_here,
-        pending=shadow.pending(),
+        pending_recorded=shadow.pending(),
         placed_recorded=shadow.decisions + counts.unknown_node,
         counts=counts,
         waits_recorded=waits(shadow.waited),
