@@ -27,7 +27,7 @@ INFINITE = float("inf")
 
 PENDING, PIPELINED = int(TaskStatus.PENDING), int(TaskStatus.PIPELINED)
 _ALLOCATED = frozenset(int(status) for status in ALLOCATED_STATUSES)
-_READY = tuple(int(status) for status in READY_STATUSES)
+_READY = frozenset(int(status) for status in READY_STATUSES)
 
 
 FIRST_NAMES = ("cpu", "memory", "pods")
@@ -118,7 +118,7 @@ class SessionJob:
 
     Filled in the session, and empty after it: `fit_errors` why a task got no node, by task uid; `tried` where a task
     would have gone that had to give its place back, with the status it had there (TaskInfo.LastTransaction);
-    `job_error` why the job was not ready (JobInfo.JobFitErrors)."""
+    `job_error` the job's sentence, once all is done (JobInfo.FitError)."""
 
     uid: str
     namespace: str
@@ -141,16 +141,13 @@ class SessionJob:
     fit_errors: dict[str, FitError] = field(default_factory=dict)
     tried: dict[str, tuple[int, str]] = field(default_factory=dict)
     waiting_best_effort: int = 0
+    ready_count: int = 0
+    """Tasks that are bound, on their way, or have succeeded (ReadyTaskNum)."""
 
     def count(self, *statuses: int) -> int:
         """The number of tasks in some statuses."""
         index = self.by_status
         return sum([len(index[status]) for status in statuses if status in index])
-
-    @property
-    def ready_count(self) -> int:
-        """Tasks that are bound, on their way, or have succeeded (ReadyTaskNum)."""
-        return self.count(*_READY)
 
     @property
     def unadmitted(self) -> bool:
@@ -174,9 +171,7 @@ class SessionJob:
     def add(self, task: SessionTask) -> None:
         """Takes a task in. What the job holds and asks is not counted here."""
         self.tasks[task.uid] = task
-        self.by_status.setdefault(task.status, {})[task.uid] = task
-        if task.status == PENDING and task.best_effort:
-            self.waiting_best_effort += 1
+        self._index(task)
 
     def remove(self, task: SessionTask) -> None:
         """The reverse of `add`."""
@@ -188,19 +183,24 @@ class SessionJob:
         was, now = task.status in _ALLOCATED, status in _ALLOCATED
         self._unindex(task)
         task.status = status
-        self.by_status.setdefault(status, {})[task.uid] = task
-        if status == PENDING and task.best_effort:
-            self.waiting_best_effort += 1
+        self._index(task)
         if was and not now:
             self.allocated = self.allocated - task.request
         elif now and not was:
             self.allocated = self.allocated + task.request
+
+    def _index(self, task: SessionTask) -> None:
+        self.by_status.setdefault(task.status, {})[task.uid] = task
+        self.ready_count += task.status in _READY
+        if task.status == PENDING and task.best_effort:
+            self.waiting_best_effort += 1
 
     def _unindex(self, task: SessionTask) -> None:
         index = self.by_status.get(task.status)
         if index is not None and index.pop(task.uid, None) is not None:
             if not index:
                 del self.by_status[task.status]
+            self.ready_count -= task.status in _READY
             if task.status == PENDING and task.best_effort:
                 self.waiting_best_effort -= 1
 

@@ -19,7 +19,7 @@ from vcledger.scheduler.session.model import PENDING, PIPELINED, SessionJob
 from vcledger.scheduler.session.outcome import JobOutcome, Outcome, Placed, Unfit
 from vcledger.scheduler.session.plugins import BUILTIN
 from vcledger.scheduler.session.statement import revert
-from vcledger.scheduler.session.words import ALLOCATED, NO_NODE, gang_error, task_why
+from vcledger.scheduler.session.words import ALLOCATED, fit_error, gang_error, task_why
 
 GANG = "gang"
 
@@ -107,12 +107,13 @@ def _tell(ssn: Session, outcome: Outcome, gang: bool) -> None:
     bound = {one.task.uid for one in outcome.decisions if isinstance(one, Placed) and not one.pipelined}
     for uid in sorted(ssn.waiting):
         job = ssn.waiting[uid]
-        job.job_error = gang_error(job) if gang else ""
+        said = gang_error(job) if gang else ""
+        job.job_error = fit_error(job)
         found = outcome.jobs.get(uid)
         if found is None:
             found = JobOutcome(uid, "untried", ready=job.ready_count, needed=job.min_available)
-        if job.job_error and found.outcome not in {"gated", "overused", "invalid"}:
-            found = replace(found, reason=found.reason or "NotEnoughResources", message=job.job_error)
+        if said and found.outcome not in {"gated", "overused", "invalid"}:
+            found = replace(found, reason=found.reason or "NotEnoughResources", message=said)
         outcome.jobs[uid] = found
         _unfit(job, outcome, bound)
 
@@ -124,8 +125,7 @@ def _unfit(job: SessionJob, outcome: Outcome, bound: set[str]) -> None:
             if task.gated or uid in bound:
                 continue
             why = task_why(job, task)
-            message = why.message or NO_NODE
-            outcome.unfit[uid] = Unfit(task, why.reason, message, job.fit_errors.get(uid), why.node)
+            outcome.unfit[uid] = Unfit(task, why.reason, why.message, job.fit_errors.get(uid), why.node)
 
 
 __all__ = ["close_session", "open_session", "run"]

@@ -15,7 +15,6 @@ from vcledger.scheduler.session.model import PENDING, PIPELINED, SessionJob, Ses
 from volcano.objects.status import ALLOCATED_STATUSES, STATUS_WORDS, TaskStatus
 
 UNSCHEDULABLE, SCHEDULABLE = "Unschedulable", "Schedulable"
-NO_NODE = "all nodes are unavailable"
 ALLOCATED = int(TaskStatus.ALLOCATED)
 _HELD = frozenset(int(status) for status in ALLOCATED_STATUSES)
 
@@ -44,8 +43,6 @@ def fit_error(job: SessionJob) -> str:
         words[reason] = words.get(reason, 0) + 1
     if words:
         message += f"; Pending: {histogram(words)}"
-    if job.job_error:
-        return f"{message}. Origin reason is: {job.job_error}"
     for uid, error in job.fit_errors.items():
         task = job.tasks[uid]
         return f"{message}. Origin reason is {task.name}: {error.message}"
@@ -64,7 +61,7 @@ def gang_error(job: SessionJob) -> str:
 
 
 def task_why(job: SessionJob, task: SessionTask) -> Why:
-    """What a task's condition says, after what was last tried with it."""
+    """What a task's condition says, after what was last tried with it; without a try it is its job's sentence."""
     status, node = job.tried.get(task.uid, (task.status, task.node))
     if status == ALLOCATED:
         message = f"Pod {task.key} can possibly be assigned to {node}, once minAvailable is satisfied"
@@ -76,4 +73,4 @@ def task_why(job: SessionJob, task: SessionTask) -> Why:
     return Why(UNSCHEDULABLE, error.message if error is not None else job.job_error)
 
 
-__all__ = ["NO_NODE", "SCHEDULABLE", "UNSCHEDULABLE", "Why", "fit_error", "gang_error", "is_ready", "task_why"]
+__all__ = ["SCHEDULABLE", "UNSCHEDULABLE", "Why", "fit_error", "gang_error", "is_ready", "task_why"]
