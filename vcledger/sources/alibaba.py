@@ -23,10 +23,10 @@ from vcledger.sources.observe import Observer, Unusable, shown
 from vcledger.sources.report import Tally
 
 NODE_COLUMNS = frozenset({"sn", "cpu_milli", "memory_mib", "gpu", "model"})
-POD_COLUMNS = frozenset(
-    {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time"}
-)
-"""Columns that every list of the kind has; `gpu_spec`, `qos` and `pod_phase` may be lacking."""
+POD_COLUMNS = frozenset({"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"})
+TIME_COLUMNS = frozenset({"creation_time", "deletion_time", "scheduled_time"})
+"""Columns that every list of the kind has; of the times all or none, as in the lists that were sampled from the first
+one. `gpu_spec`, `qos` and `pod_phase` may be lacking."""
 
 PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed"})
 SECONDS_MAX = 100 * 366 * 86_400
@@ -51,6 +51,11 @@ def columns_of(head: bytes) -> frozenset[str]:
         return frozenset(_cells(line.decode().removeprefix("\ufeff")))
     except (UnicodeDecodeError, csv.Error):
         return frozenset()
+
+
+def are_pods(columns: frozenset[str]) -> bool:
+    """Whether a list of pods has these columns."""
+    return columns >= POD_COLUMNS and len(columns & TIME_COLUMNS) in (0, len(TIME_COLUMNS))
 
 
 class Rows:
@@ -126,8 +131,9 @@ def pods(chunks: Iterator[bytes], observer: Observer, tally: Tally, limit: int, 
     rows = Rows(tally, limit)
     seen: set[str] = set()
     found: list[PodRow] = []
-    back = 0
+    back, timed = 0, True
     for row in rows.of(chunks):
+        timed = "creation_time" in row
         try:
             pod = _pod(rows.line, row, seen)
         except Unusable as error:
@@ -139,6 +145,8 @@ def pods(chunks: Iterator[bytes], observer: Observer, tally: Tally, limit: int, 
         tally.report.note(
             f"{tally.file.file}: {back:,} rows go back in time (created before the pod of the row above): put in order"
         )
+    if found and not timed:
+        tally.report.note(f"{tally.file.file}: has no times, so all of its pods are there from the beginning and wait")
     yield from _in_time(found, Lives(observer, epoch))
 
 
@@ -174,8 +182,9 @@ def _pod(line: int, row: dict[str, str], seen: set[str]) -> PodRow:
     """A row, checked. Unusable with what is wrong in it."""
     created, scheduled, deleted = (_time(row, f"{what}_time") for what in ("creation", "scheduled", "deletion"))
     phase, qos = _cell(row, "pod_phase"), _cell(row, "qos")
-    if created is None:
+    if created is None and "creation_time" in row:
         raise Unusable("no creation_time")
+    created = created or 0
     _in_order(row, created, scheduled, deleted)
     if phase and phase not in PHASES:
         raise Unusable(f"pod_phase {shown(phase)} is none of {', '.join(sorted(PHASES))}")

@@ -38,7 +38,7 @@ from vcledger.sources.sink import BATCH, Sink
 from vcledger.sources.snapshots import Snapshots
 from vcledger.sources.source import Progress, Reading, Source, items_of, look, now_micros
 
-WATCHES = frozenset({Format.recording, Format.watch})
+WATCHES = frozenset({Format.recording, Format.watch, Format.simulator})
 SECOND_HAND = frozenset({Format.audit, Format.dump})
 """Formats that show objects as others saw them: late where a watch covers the time."""
 

@@ -211,6 +211,14 @@ def test_columns_in_another_order_more_of_them_and_numbers_as_pandas_writes_them
     assert asked["nvidia.com/gpu"] == "1"
 
 
+def test_a_sampled_list_has_no_times(tmp_path: Path) -> None:
+    text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nb,1000,1024,1,460\na,1000,1024,0,0\n"
+    report = imported(tmp_path, table(tmp_path, text))
+    assert story(tmp_path) == [("Added", "b", 0), ("Added", "a", 0)]
+    assert any("has no times" in note for note in report.notes)
+    assert detect(b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,deletion_time\n") is Format.unknown
+
+
 def test_a_list_alone_says_what_is_missing(tmp_path: Path) -> None:
     pods = imported(tmp_path, table(tmp_path, PODS), db="pods.db")
     nodes = imported(tmp_path, table(tmp_path, NODES, "nodes.csv"), db="nodes.db")
