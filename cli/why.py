@@ -6,6 +6,7 @@ Owns the options and the colours. Must not hold logic. Called by `cli.main`.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -29,9 +30,13 @@ from cli.common import (
 )
 
 if TYPE_CHECKING:
+    from projections.diagnosis.history import History
+    from projections.diagnosis.holders import NodeAnswer, QueueAnswer
+    from projections.diagnosis.lines import Line
     from projections.diagnosis.model import Explanation, NodeRow
-    from projections.diagnosis.text import Line
+    from projections.diagnosis.views import Rules
     from projections.timeline import StoryLine
+    from vcledger.ledger import Ledger
 
 STYLES: dict[str, str] = {
     "head": "bold",
@@ -43,6 +48,12 @@ STYLES: dict[str, str] = {
     "said": "cyan",
     "disagreement": "magenta",
     "change": "bold green",
+    "numbers": "",
+    "member": "",
+    "victims": "",
+    "state": "",
+    "holder": "",
+    "try": "",
     "gap": "bold yellow",
     "record": "bold yellow",
     "proof": "dim",
@@ -62,56 +73,114 @@ def why(
         str,
         typer.Argument(
             metavar="NS/POD",
-            help="NS/POD, POD, pod/POD, job/JOB, pg/PODGROUP or NS/JOB",
+            help="NS/POD, POD, pod/POD, job/JOB, job/NS/JOB, pg/PODGROUP, NS/JOB, queue/QUEUE or node/NODE",
             autocompletion=complete.pod_or_job,
         ),
     ],
     namespace: NamespaceOption = None,
     at: AtOption = None,
-    full: Annotated[bool, typer.Option("--full", help="Everything that was said, every proof, and the story")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Everything: every change, the queue, the gang, preemption, history, proofs")
+    ] = False,
     model: ModelOption = None,
     scheduler_args: SchedulerArgsOption = None,
+    conf: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The scheduler's configuration (volcano-scheduler.conf)"),
+    ] = None,
     output: OutputOption = Output.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """Why a pod was pending at a moment: the verdict, the chain of causes, node by node, what was said, and the
-    proof."""
+    """Why a pod was pending at a moment: the verdict, the chain of causes, node by node, what was said, the smallest
+    change that would have let it run, and the proof. Of a queue: who holds it; of a node: why nothing goes there."""
     from vcledger.gaps import moment
-    from vcledger.why import pod_story, why_job
-    from vcledger.why import why as why_pod
 
     wanted = parse_target(target)
     where = namespace_of(wanted, namespace)
-    ask = why_job if wanted.kind == "jobs" else why_pod
+    rules = rules_in(conf)
     with opened(db) as ledger:
         chosen = ledger.cluster(cluster)
         when = moment(ledger, at, chosen)
         how, config = ways(ledger, chosen, model, scheduler_args)
-        answer = ask(
-            ledger,
-            where,
-            wanted.name,
-            position=when.position,
-            asked_at=when.asked,
-            cluster=chosen,
-            model=how.value,
-            config=config,
-        )
-        story = pod_story(ledger, answer, cluster=chosen) if full else []
-    show(answer, story, output, full=full)
+        asked = {"position": when.position, "asked_at": when.asked, "cluster": chosen}
+        same = {"model": how.value, "config": config, "rules": rules}
+        if wanted.kind in {"queues", "nodes"}:
+            tell_other(ledger, wanted, {**asked, **same}, output, full)
+            return
+        tell(ledger, wanted, where, asked, same, output, full)
+
+
+def tell(
+    ledger: Ledger,
+    wanted: Target,
+    where: str,
+    asked: dict[str, Any],
+    same: dict[str, Any],
+    output: Output,
+    full: bool,
+) -> None:
+    """The answer about a pod or job."""
+    from vcledger.why import pod_story, why_job
+    from vcledger.why import why as why_pod
+    from vcledger.why_history import history
+
+    ask = why_job if wanted.kind == "jobs" else why_pod
+    answer = ask(ledger, where, wanted.name, **asked, **same)
+    told = full or output in {Output.json, Output.yaml}
+    past = history(ledger, answer, cluster=asked["cluster"], evaluate=full, **same) if told else None
+    story = pod_story(ledger, answer, cluster=asked["cluster"]) if full else []
+    show(answer, story, output, full=full, past=past)
+
+
+def tell_other(ledger: Ledger, wanted: Target, ways_asked: dict[str, Any], output: Output, full: bool) -> None:
+    """The answer about a queue or a node."""
+    from projections.diagnosis.holders import node_lines, queue_lines
+    from vcledger.why_node import why_node
+    from vcledger.why_queue import why_queue
+
+    if output is Output.name:
+        typer.echo(f"{'queue' if wanted.kind == 'queues' else 'node'}/{wanted.name}")
+        return
+    answer: QueueAnswer | NodeAnswer
+    if wanted.kind == "queues":
+        answer = of_queue = why_queue(ledger, wanted.name, **ways_asked)
+        found = queue_lines(of_queue, full=full)
+    else:
+        answer = of_node = why_node(ledger, wanted.name, **ways_asked)
+        found = node_lines(of_node, full=full)
+    if output in {Output.json, Output.yaml}:
+        render.data(msgspec.to_builtins(answer), output)
+        return
+    write(found)
+
+
+def rules_in(conf: Path | None) -> Rules | None:
+    """The rules of a scheduler's configuration file."""
+    if conf is None:
+        return None
+    from vcledger.why_conf import rules_of
+
+    return rules_of(conf.read_text(encoding="utf-8", errors="replace"))
 
 
 def namespace_of(target: Target, namespace: str | None) -> str:
     """The namespace that the target or -n names; `default` without either."""
-    if target.kind not in {None, "tasks", "jobs"}:
-        fail(f"why speaks of pods and jobs: give NS/POD, pod/NAME or job/NAME, not {target.kind}")
+    if target.kind not in {None, "tasks", "jobs", "queues", "nodes"}:
+        fail(
+            f"why speaks of pods, jobs, queues and nodes: give NS/POD, job/NAME, queue/NAME or node/NAME, "
+            f"not {target.kind}"
+        )
+    if target.kind in {"queues", "nodes"} and (target.namespace is not None or namespace is not None):
+        fail(f"{target.kind} are in no namespace: give {target.kind.removesuffix('s')}/NAME alone")
     if target.namespace is not None and namespace is not None and target.namespace != namespace:
         fail(f"the target names namespace {target.namespace}, -n names {namespace}: give one of them")
     return target.namespace or namespace or "default"
 
 
-def show(answer: Explanation, story: list[StoryLine], output: Output, *, full: bool) -> None:
+def show(
+    answer: Explanation, story: list[StoryLine], output: Output, *, full: bool, past: History | None = None
+) -> None:
     """Prints the answer in the form that was asked for."""
     if output is Output.name:
         kind, _, _ = answer.subject.partition(" ")
@@ -119,18 +188,23 @@ def show(answer: Explanation, story: list[StoryLine], output: Output, *, full: b
         return
     if output in {Output.json, Output.yaml}:
         data: dict[str, Any] = msgspec.to_builtins(answer)
+        if past is not None:
+            data["history"] = msgspec.to_builtins(past)
+            data["time_in_state_seconds"] = data["history"].pop("time_in_state_seconds")
         if full:
             data["story"] = msgspec.to_builtins(story)
         render.data(data, output)
         return
+    from projections.diagnosis.details import history_lines
     from projections.diagnosis.text import lines
 
-    write([*lines(answer, full=full), *story_lines(story)])
-    if output is Output.wide and answer.nodes:
-        typer.echo()
+    told = history_lines(past) if past is not None else []
+    write([*lines(answer, full=full), *told, *story_lines(story)])
+    if (full or output is Output.wide) and answer.nodes:
+        typer.echo(f"\npredicates asked: {', '.join(answer.nodes[0].predicates)}\n")
         render.table(
-            ("NODE", "FITS", "REASONS"),
-            [(row.node, fits(row), "; ".join(row.reasons) or "-") for row in answer.nodes],
+            ("NODE", "FITS", "REFUSED BY", "REASONS"),
+            [(row.node, fits(row), refused_by(row), "; ".join(row.reasons) or "-") for row in answer.nodes],
         )
 
 
@@ -139,9 +213,14 @@ def fits(row: NodeRow) -> str:
     return "yes" if row.fits else "later" if row.fits_after_release else "no"
 
 
+def refused_by(row: NodeRow) -> str:
+    """The predicates that refuse the pod there."""
+    return ", ".join(name for name, passes in row.predicates.items() if not passes) or "-"
+
+
 def story_lines(story: list[StoryLine]) -> list[Line]:
     """The story as lines: time, position, how known where it is not recorded, what happened to what."""
-    from projections.diagnosis.text import Line
+    from projections.diagnosis.lines import Line
 
     found = []
     for one in story:

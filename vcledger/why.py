@@ -22,7 +22,7 @@ from projections.diagnosis.explain import explain
 from projections.diagnosis.gaps import outages, tell
 from projections.diagnosis.model import Explanation, Said
 from projections.diagnosis.placement import release_node
-from projections.diagnosis.views import ClusterView, GroupView, TaskView, group_name
+from projections.diagnosis.views import ClusterView, GroupView, Rules, TaskView, group_name
 from projections.timeline import StoryLine, story
 from vcledger import codec, gaps
 from vcledger.at import format_time, parse_time
@@ -95,13 +95,15 @@ def why(
     asked_at: int | None = None,
     views: Views | None = None,
     changes: bool = True,
+    rules: Rules | None = None,
 ) -> Explanation:
     """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup
     of that name. Of several pods that had the name, the last one counts. `asked_at`: the time (microseconds) that was
     asked about, where a time was (`vcledger.gaps.moment`); gaps are looked for around it. `views`: of the state at that
     position under that model, for who asks several questions about it. `changes` False: the smallest changes are not
-    looked for, which takes the longest. NoSuchPod when there is none of them."""
-    question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at, views, changes)
+    looked for, which takes the longest; `rules`: the scheduler's configuration (`vcledger.why_conf.rules_of`), where it
+    is known. NoSuchPod when there is none of them."""
+    question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at, views, changes, rules)
     stream = _stream(question)
     if stream is not None:
         return explain(_covered(question, _pod_case(question, stream)))
@@ -124,9 +126,10 @@ def why_job(
     asked_at: int | None = None,
     views: Views | None = None,
     changes: bool = True,
+    rules: Rules | None = None,
 ) -> Explanation:
     """The same about a Volcano Job or a PodGroup, by its name: the member that breaks the gang stands for it."""
-    question = _ask(ledger, namespace, name, position, cluster, model, config, asked_at, views, changes)
+    question = _ask(ledger, namespace, name, position, cluster, model, config, asked_at, views, changes, rules)
     case = _job_case(question)
     if case is None:
         raise NoSuchPod(_not_found(question))
@@ -144,11 +147,12 @@ def _ask(
     asked_at: int | None,
     views: Views | None,
     searches: bool,
+    rules: Rules | None,
 ) -> _Question:
     chosen = ledger.cluster(cluster)
     at = ledger.position(position, chosen)
     if views is None:
-        views = Views(ledger, ledger.cache(at, cluster=chosen, model=model, config=config))
+        views = Views(ledger, ledger.cache(at, cluster=chosen, model=model, config=config), rules=rules)
     observed = ledger.observed_at(at, chosen)
     return _Question(ledger, views.cache, views, chosen, at, observed, asked_at, namespace, name, searches)
 
@@ -486,10 +490,10 @@ def _job_case(question: _Question) -> Case | None:
 
 
 def _planned(cache: Cache, job: VolcanoJob | None, group: GroupView | None) -> list[TaskView]:
-    """The pods that a job would make whose group has none."""
-    if job is None or group is None or group.tasks:
+    """The pods that a job would make that has none."""
+    if job is None or (group is not None and group.tasks):
         return []
-    return planned(cache, job, group.name)
+    return planned(cache, job, group.name if group is not None else job.metadata.name)
 
 
 def _volcano_job(question: _Question) -> VolcanoJob | None:
@@ -629,4 +633,10 @@ def near_names(cache: Cache, namespace: str, name: str) -> list[str]:
     return list(dict.fromkeys([*same, *begins, *alike]))[:NEAR_NAMES]
 
 
-__all__ = ["NoSuchPod", "near_names", "pod_story", "why", "why_job"]
+def near_of(names: Sequence[str], name: str) -> str:
+    """`: did you mean a, b?` of the names most alike; '' when none is."""
+    near = difflib.get_close_matches(name, names, n=NEAR_NAMES, cutoff=0.6)
+    return f": did you mean {', '.join(near)}?" if near else ""
+
+
+__all__ = ["NoSuchPod", "near_names", "near_of", "pod_story", "why", "why_job"]

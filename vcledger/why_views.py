@@ -34,6 +34,7 @@ from projections.diagnosis.views import (
     NodeView,
     PlacedPod,
     QueueView,
+    Rules,
     TaskView,
 )
 from vcledger.why_planned import occupants
@@ -180,7 +181,7 @@ def _owner(job: JobInfo, tasks: Sequence[TaskView]) -> str:
 class Views:
     """What questions about one state of one ledger share: its nodes, queues and groups, looked at once. `free`: uids of
     pods that hold nothing although a volume was asked for them (see `assumed`); `in_flight`: node by uid of pods that
-    hold their requests there although no watch shows it."""
+    hold their requests there although no watch shows it; `rules`: what is known of the scheduler's configuration."""
 
     def __init__(
         self,
@@ -188,8 +189,10 @@ class Views:
         cache: Cache,
         free: frozenset[str] = frozenset(),
         in_flight: Mapping[str, str] | None = None,
+        rules: Rules | None = None,
     ) -> None:
         self.ledger, self.cache, self.free, self.in_flight = ledger, cache, free, in_flight or {}
+        self.rules = rules or Rules()
         self._groups: dict[str, GroupView] = {}
         self.late_groups: dict[tuple[int, int | None], tuple[list[Recorded], Recorded | None]] = {}
 
@@ -253,6 +256,7 @@ class Views:
             ignores_conditions=not cache.policy.freezes_not_ready,
             ignores_access_modes=cache.policy.name != "exact",
             occupants=lambda name: occupants(cache, name),
+            rules=self.rules,
         )
 
     @cached_property
@@ -261,19 +265,27 @@ class Views:
         return Queues(self.cache)
 
 
-def assumed(cache: Cache, but: frozenset[str]) -> dict[str, list[Amounts]]:
-    """What pods that wait for a volume to be made hold on the node for which it was asked (the claim's selected-node
-    annotation), by node: the scheduler counts them there from then on, though no watch shows it. `but`: uids of pods
-    that are themselves being placed."""
-    held: dict[str, list[Amounts]] = {}
+def assumed_on(cache: Cache, but: frozenset[str] = frozenset()) -> dict[str, tuple[PodRef, str]]:
+    """By uid the pods that wait for a volume to be made, and the node for which it was asked (the claim's selected-node
+    annotation): the scheduler counts them there from then on, though no watch shows it. `but`: uids of pods that are
+    themselves being placed."""
+    found: dict[str, tuple[PodRef, str]] = {}
     for ref in cache.pods.values():
         if ref.node_name or not ref.claims or ref.phase not in {"", "Pending"} or ref.uid in but or ref.deleting:
             continue
         for name in ref.claims:
             claim = cache.claims.get(f"{ref.namespace}/{name.removeprefix('=')}")
             if claim is not None and not fully_bound(claim) and selected_node(claim):
-                held.setdefault(selected_node(claim), []).append(ref.request.amounts())
+                found[ref.uid] = ref, selected_node(claim)
                 break
+    return found
+
+
+def assumed(cache: Cache, but: frozenset[str]) -> dict[str, list[Amounts]]:
+    """What those pods hold, by node."""
+    held: dict[str, list[Amounts]] = {}
+    for ref, node in assumed_on(cache, but).values():
+        held.setdefault(node, []).append(ref.request.amounts())
     return held
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from projections.diagnosis.gang import Trial, try_gang
 from projections.diagnosis.gaps import Gap
 from projections.diagnosis.model import INFERRED, RECORDED, Said
-from projections.diagnosis.nodes import Evaluation, table_key
+from projections.diagnosis.nodes import Evaluation, refuses, table_key
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.views import ClusterView, GroupView, TaskView
 from volcano.objects.core import Pod
@@ -100,6 +100,7 @@ class Case:
     _table: dict[str, list[Reason]] | None = None
     _trial: Trial | None = None
     _evaluation: Evaluation | None = None
+    _fitting: list[str] | None = None
 
     @property
     def key(self) -> str:
@@ -140,6 +141,14 @@ class Case:
         if self._table is None:
             self._table = self._evaluated()
         return self._table
+
+    @property
+    def fitting(self) -> list[str]:
+        """The nodes that would take the pod alone, now or once the pods that are ending there are gone, in the order of
+        their names."""
+        if self._fitting is None:
+            self._fitting = sorted(name for name, found in self.table.items() if not found or not refuses(found))
+        return self._fitting
 
     def _evaluated(self) -> dict[str, list[Reason]]:
         if self.evaluation is None or self.task is None or self.pod is None:

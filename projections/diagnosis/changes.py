@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from projections.diagnosis.amounts import total
 from projections.diagnosis.case import Case
 from projections.diagnosis.claims import fully_bound
 from projections.diagnosis.edits import AskLess, Edit, Evict, Room, Ungate, UseScheduler
@@ -29,7 +30,8 @@ from projections.diagnosis.remedies import WAYS, Turn, Way, remedy
 from projections.diagnosis.victims import BY_HAND
 from projections.diagnosis.views import Amounts, ClusterView, GroupView, NodeView, TaskView, claim_names
 from projections.diagnosis.words import counted, some
-from projections.diagnosis.world import World
+from projections.diagnosis.world import World, roomier
+from volcano.objects.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, VolcanoJob
 
 SHOWN_MAX = 8
 PROOFS_MAX, PROVEN_NODES_MAX = 24, 60_000
@@ -53,7 +55,7 @@ class Subject(NamedTuple):
 
 def smallest_changes(case: Case, verdict: str, prove: Prover = runs) -> list[Change]:
     """The proven changes, the smallest first; none for what does not wait, or what nothing in the state holds back."""
-    if case.group is None and case.task is None:
+    if case.group is None and case.task is None and not case.planned:
         return []
     world, subject = world_of(case), Subject(held_by(case, verdict), prove)
     if world.group is case.group and case.group is not None:
@@ -62,7 +64,7 @@ def smallest_changes(case: Case, verdict: str, prove: Prover = runs) -> list[Cha
     proven: list[Edits] = []
     proofs = min(PROOFS_MAX, max(2, PROVEN_NODES_MAX // max(1, len(case.cluster.nodes))))
     for edits in sorted(_ways_on(world, subject, [], DEPTH_MAX), key=_size):
-        if any(all(edit in edits for edit in smaller) for smaller in proven):
+        if not edits or any(all(edit in edits for edit in smaller) for smaller in proven):
             continue
         if len(found) == SHOWN_MAX or proofs == 0:
             break
@@ -78,23 +80,42 @@ def world_of(case: Case) -> World:
     as a whole, else the member that stands for it."""
     whole = case.is_job and (case.trial is None or case.trial.short > 0)
     group, task = case.group, None if whole else case.task
-    if group is not None and not group.tasks and case.planned:
+    asked = case.asked_min
+    if group is None and case.job is not None and case.planned:
+        group, asked = _planned_group(case, case.job)
+    elif group is not None and not group.tasks and case.planned:
         group = replace(group, tasks=list(case.planned))
-    return World(case.cluster, group, task, case.asked_min, case.scheduler_names)
+    return World(case.cluster, group, task, asked, case.scheduler_names)
+
+
+def _planned_group(case: Case, job: VolcanoJob) -> tuple[GroupView, Amounts]:
+    """The PodGroup that the job controller would make, with what it would ask at least."""
+    minimum = job.spec.min_available or len(case.planned)
+    spec = PodGroupSpec(min_member=minimum, queue=job.spec.queue)
+    made = PodGroup(metadata=job.metadata, spec=spec, status=PodGroupStatus(phase="Pending"))
+    asked = total(task.request for task in case.planned[:minimum])
+    return GroupView(case.namespace, case.name, made, list(case.planned)), asked
 
 
 def held_by(case: Case, verdict: str) -> Held:
     """The rules that only some schedulers have, where they are what the verdict rests on."""
     over = verdict == "queue-overused"
     bound = verdict in {"provisioning", "provisioning-failed", "volume-bind-timeout"}
-    grouped = case.group is not None and case.group.pod_group is not None
+    grouped = (case.group is not None and case.group.pod_group is not None) or case.is_job
     return Held(share=over, ghost=over, bound=bound, group=grouped or verdict == "podgroup-missing")
 
 
 def applied(world: World, edits: Sequence[Edit]) -> World:
-    """The world with all of them."""
+    """The world with all of them; what only makes room is done at once."""
+    rooms = {edit.node: edit for edit in merged(edits) if isinstance(edit, Room)}
+    if rooms:
+        nodes = {node.name: node for node in world.cluster.nodes if node.name in rooms}
+        world = world.with_nodes({name: roomier(node, rooms[name].amounts) for name, node in nodes.items()})
+    gone = [one for edit in edits if isinstance(edit, Evict) for one in edit.pods]
+    world = world.without(gone) if gone else world
     for edit in edits:
-        world = edit.apply(world)
+        if not isinstance(edit, Room | Evict):
+            world = edit.apply(world)
     return world
 
 
@@ -244,16 +265,22 @@ def nearest_by_kind(
 ) -> list[list[str]]:
     """The nodes that come nearest to taking the task, of each kind of refusal (its families) some: few families first,
     then how much is missing."""
+    key = ("nearest", task.uid, id(table))
+    known: tuple[object, list[list[str]]] = world.cluster.memo.get(key, (None, []))
+    if known[0] is table:
+        return known[1]
     nodes = {node.name: node for node in world.cluster.schedulable_nodes()}
     turn = Turn(task, trial.taken if trial is not None else {})
     kinds: dict[tuple[str, ...], list[tuple[float, str]]] = {}
     for name, found in table.items():
         if name in nodes:
-            families = tuple(dict.fromkeys(reason.family for reason in found if reason.scheduler))
+            families = tuple(dict.fromkeys([reason.family for reason in found if reason.scheduler]))
             missing = _missing(turn, nodes[name]) if "resources" in families else 0.0
             kinds.setdefault(families, []).append((missing, name))
     ranked = sorted(kinds.items(), key=lambda item: (len(item[0]), min(item[1]), item[0]))
-    return [[name for _, name in heapq.nsmallest(NEAREST_MAX, pairs)] for _, pairs in ranked[:KINDS_MAX]]
+    nearest = [[name for _, name in heapq.nsmallest(NEAREST_MAX, pairs)] for _, pairs in ranked[:KINDS_MAX]]
+    world.cluster.memo[key] = table, nearest
+    return nearest
 
 
 def _missing(turn: Turn, node: NodeView) -> float:

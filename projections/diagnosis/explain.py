@@ -13,7 +13,8 @@ from projections.diagnosis.agreement import disagreement, phrased
 from projections.diagnosis.case import Case
 from projections.diagnosis.changes import smallest_changes
 from projections.diagnosis.model import VERDICTS, Evidence, Explanation, Finding, NodeRow, Other, Said
-from projections.diagnosis.nodes import refuses
+from projections.diagnosis.numbers import Verdicts, members, queue_numbers
+from projections.diagnosis.preemption import preemption
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.words import counted, histogram, refusals, scheduler_table, status_counts, task_message
 
@@ -49,7 +50,7 @@ def explain(case: Case) -> Explanation:
     """The answer to a case. Pure: equal cases have equal answers."""
     findings = _findings(case)
     first, others = findings[0], findings[1:]
-    fits = [name for name, found in sorted(case.table.items()) if not refuses(found)]
+    fits = case.fitting
     ours, table = _message(case, first)
     said = _latest(case)
     judged = scheduler_table(table, case.cluster)
@@ -83,13 +84,20 @@ def explain(case: Case) -> Explanation:
         queue=group.pod_group.spec.queue if group is not None and group.pod_group is not None else "",
         phase=case.pod.status.phase if case.pod is not None else "",
         changes=smallest_changes(case, first.verdict) if _searches(case, first) else [],
+        numbers=queue_numbers(case) if _waits(case) else None,
+        members=members(case) if case.searches else [],
+        preemption=preemption(case) if _searches(case, first) else None,
     )
+
+
+def _waits(case: Case) -> bool:
+    return case.searches and (case.pending or case.is_job)
 
 
 def _searches(case: Case, first: Finding) -> bool:
     """Whether changes are looked for: the subject waits, and they were asked for."""
     settled = {"finished", "scheduled", "deleted", "terminating", "running", "schedulable", "waiting-for-release"}
-    return case.searches and first.verdict not in settled and (case.pending or case.is_job)
+    return first.verdict not in settled and _waits(case)
 
 
 def _findings(case: Case) -> list[Finding]:
@@ -128,8 +136,10 @@ def _shows_nodes(case: Case, first: Finding) -> bool:
 
 
 def _rows(case: Case) -> list[NodeRow]:
-    nodes = {node.name: node for node in case.cluster.nodes}
-    return [placement.node_row(case, nodes[name], found) for name, found in sorted(case.table.items())]
+    nodes, verdicts = {node.name: node for node in case.cluster.nodes}, Verdicts(case)
+    return [
+        placement.node_row(case, nodes[name], found, verdicts.of(found)) for name, found in sorted(case.table.items())
+    ]
 
 
 def _message(case: Case, first: Finding) -> tuple[str, Mapping[str, Sequence[Reason]]]:

@@ -59,6 +59,7 @@ VERDICTS: dict[str, str] = {
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     """One node: whether the pod alone would fit there now, and every reason why not, the scheduler's own first.
+    `predicates` has the verdict of each that was asked: whether it lets the pod through.
     `fits_after_release`: whether it would once the pods that are ending there are gone (the scheduler may promise it
     that room); True wherever it fits now."""
 
@@ -66,6 +67,7 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool
     reasons: list[str] = []
     fits_after_release: bool = False
+    predicates: dict[str, bool] = {}
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +138,72 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     proof: str = ""
 
 
+class ResourceNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource at a queue, as people write amounts; '' where there is no such number. `asked` is what the group (or
+    the pod) asks, `admitted` what groups that have been taken in have not got yet, `requested` all that the queue's
+    jobs hold and ask."""
+
+    resource: str
+    asked: str
+    allocated: str
+    admitted: str
+    requested: str
+    deserved: str
+    capability: str
+    guarantee: str
+    cluster: str
+    cluster_used: str
+
+
+class QueueNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """The way into the queue with its numbers. `enqueued`: the group has been taken in; `gates` are what holds it back,
+    in words."""
+
+    queue: str
+    state: str
+    weight: int
+    enqueued: bool
+    gates: list[str]
+    resources: list[ResourceNumbers]
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of the gang: the cache's status, its node, and what the trial makes of one that waits."""
+
+    name: str
+    role: str
+    status: str
+    node: str
+    trial: str
+
+
+class Spared(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that could not be evicted for the one asked about, and why not."""
+
+    pod: str
+    why: str
+
+
+class NodeVictims(msgspec.Struct, frozen=True, kw_only=True):
+    """Who could be evicted on a node: by preempt (the same queue) or reclaim (another), whether that would make the
+    room, and who is spared."""
+
+    node: str
+    preempt: list[str]
+    reclaim: list[str]
+    enough: bool
+    spared: list[Spared]
+
+
+class Preemption(msgspec.Struct, frozen=True, kw_only=True):
+    """What preempt and reclaim could do on the nearest nodes. `actions` are the configured ones, None where the
+    configuration is not known; `note` says what follows."""
+
+    actions: list[str] | None
+    note: str
+    nodes: list[NodeVictims]
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The answer. `message` is the scheduler's own sentence, recomputed; `causes` the chain, the root first; `fits_on`
     the nodes that would take the pod alone now, `refused` the others, grouped and counted; `disagreements` where the
@@ -169,6 +237,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     phase: str = ""
     changes: list[Change] = []
+    numbers: QueueNumbers | None = None
+    members: list[Member] = []
+    preemption: Preemption | None = None
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,12 @@ from projections.diagnosis.views import Amounts, ClusterView, NodeView, PlacedPo
 from projections.diagnosis.volumes import AttachLimits, Chosen, VolumeBinding
 from volcano.objects.core import Pod
 
+PREDICATES = (
+    "readiness", "claims", "resources", "pod-count", "unschedulable", "node-affinity", "taints", "ports",
+    "pod-affinity", "pod-anti-affinity", "volume-limits", "volume-zone", "spread", "volumes",
+)  # fmt: skip
+"""The families of reasons, in the order in which they are asked."""
+
 
 class Evaluation:
     """One pod against the cluster. `extra` are pods that a trial has placed, `taken` what they use by node, `reserved`
@@ -94,6 +100,22 @@ class Evaluation:
     def table(self) -> dict[str, list[Reason]]:
         """The refusals on every node of the cluster, by name in order."""
         return {node.name: self.on(node) for node in self.cluster.nodes}
+
+
+def asked(evaluation: Evaluation) -> tuple[str, ...]:
+    """The predicates that the pod is put to, in order; the others let everything through."""
+    optional = {
+        "claims": bool(evaluation.claims.problems or evaluation.claims.states),
+        "node-affinity": evaluation.picky,
+        "ports": bool(evaluation.ports),
+        "pod-affinity": not evaluation.affinity.idle,
+        "pod-anti-affinity": not evaluation.affinity.idle,
+        "volume-limits": evaluation.limits is not None,
+        "volume-zone": evaluation.volumes is not None,
+        "spread": not evaluation.spread.idle,
+        "volumes": evaluation.volumes is not None,
+    }
+    return tuple(name for name in PREDICATES if optional.get(name, True))
 
 
 def refuses(reasons: Sequence[Reason]) -> bool:

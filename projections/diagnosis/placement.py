@@ -31,7 +31,7 @@ from volcano.objects.core import Pod
 def fitting_nodes(case: Case) -> list[str]:
     """The nodes that would take the pod alone, now or once the pods that are ending there are gone, in the order of
     their names."""
-    return [name for name, found in sorted(case.table.items()) if not refuses(found)]
+    return case.fitting
 
 
 def short_now(case: Case, node: NodeView) -> list[str]:
@@ -47,8 +47,9 @@ def fits_now(case: Case) -> list[str]:
     return [name for name in fitting_nodes(case) if not short_now(case, nodes[name])]
 
 
-def node_row(case: Case, node: NodeView, found: Sequence[Reason]) -> NodeRow:
-    """A node's row of the table: what refuses the pod, or what is missing until pods are gone."""
+def node_row(case: Case, node: NodeView, found: Sequence[Reason], predicates: dict[str, bool]) -> NodeRow:
+    """A node's row of the table: what refuses the pod, or what is missing until pods are gone; the predicates'
+    verdicts."""
     reasons, after = [reason.line for reason in found], not refuses(found)
     short = short_now(case, node) if after and case.task is not None else []
     for name in short:
@@ -58,7 +59,9 @@ def node_row(case: Case, node: NodeView, found: Sequence[Reason]) -> NodeRow:
             f"Insufficient {name}: asks {show(name, asked)}, idle {show(name, idle)} now; {show(name, released)} is "
             "being released"
         )
-    return NodeRow(node=node.name, fits=after and not short, reasons=reasons, fits_after_release=after)
+    return NodeRow(
+        node=node.name, fits=after and not short, reasons=reasons, fits_after_release=after, predicates=predicates
+    )
 
 
 def release_node(case: Case) -> str:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from projections.diagnosis.amounts import add, exceeding_asked, less_equal, show, subtract, total
 from projections.diagnosis.views import Amounts, ClusterView, GroupView, QueueView
 
-OVERCOMMIT_FACTOR = 1.2
 INFINITE = float("inf")
 
 
@@ -61,8 +60,11 @@ def enqueue_gates(group: GroupView, asked: Amounts, cluster: ClusterView) -> lis
 
 
 def _overcommit(asked: Amounts, cluster: ClusterView) -> Gate | None:
+    factor = cluster.rules.overcommit
+    if factor is None:
+        return None
     everything, used = cluster_total(cluster), cluster_used(cluster)
-    allowed = subtract({name: amount * OVERCOMMIT_FACTOR for name, amount in everything.items()}, used)
+    allowed = subtract({name: amount * factor for name, amount in everything.items()}, used)
     inqueue = total(queue.inqueue for queue in cluster.queues.values())
     over = exceeding_asked(add(inqueue, asked), allowed, asked)
     if not over:
@@ -71,7 +73,7 @@ def _overcommit(asked: Amounts, cluster: ClusterView) -> Gate | None:
         f"{name}: asks {show(name, asked[name])}"
         + (f" on top of {show(name, inqueue[name])} already admitted" if inqueue.get(name) else "")
         + f", {show(name, allowed.get(name, 0.0))} left (cluster {show(name, everything.get(name, 0.0))} x "
-        f"{OVERCOMMIT_FACTOR} - {show(name, used.get(name, 0.0))} used)"
+        f"{factor:g} - {show(name, used.get(name, 0.0))} used)"
         for name in over
     ]
     text = f"the cluster is overused for it: {'; '.join(lines)}"
@@ -174,11 +176,12 @@ def _share(view: QueueView, wanted: Amounts, limit: Amounts) -> Amounts:
 
 
 def share_gate(name: str, request: Amounts, cluster: ClusterView) -> Gate | None:
-    """The queue holds what it deserves, so the proportion plugin passes it or the task over."""
-    view = cluster.queues.get(name)
-    if view is None or not view.has_jobs:
+    """The queue holds what it deserves, so the proportion plugin passes it or the task over; the capacity plugin, where
+    that is the one configured, goes by what the queue may hold at most."""
+    view, plugin = cluster.queues.get(name), cluster.rules.share
+    if view is None or not view.has_jobs or not plugin:
         return None
-    deserved = deserved_shares(cluster)[name]
+    deserved = deserved_shares(cluster)[name] if plugin == "proportion" else real_capability(view, cluster)
     asked = {key: amount for key, amount in request.items() if amount > 0}
     over = exceeding_asked(add(view.allocated, asked), deserved, asked)
     if not over:
@@ -191,15 +194,15 @@ def share_gate(name: str, request: Amounts, cluster: ClusterView) -> Gate | None
         for key in shown
     )
     beside = f" beside {', '.join(sorted(others))}" if others else ""
-    text = f"queue {name} is at its share{beside} (proportion plugin, weight {view.queue.spec.weight}): {numbers}"
-    return Gate("queue-overused", text)
+    how = f"proportion plugin, weight {view.queue.spec.weight}" if plugin == "proportion" else f"{plugin} plugin"
+    return Gate("queue-overused", f"queue {name} is at its share{beside} ({how}): {numbers}")
 
 
 def ghost_gate(name: str, cluster: ClusterView) -> Gate | None:
     """The queue's jobs ask for a resource of which the cluster has nothing, such as attachments of a CSI driver that no
     CSINode reports: what it deserves can then never cover what it asks (the default-queue trap)."""
     view = cluster.queues.get(name)
-    if view is None:
+    if view is None or cluster.rules.share != "proportion":
         return None
     have = cluster_total(cluster)
     ghosts = sorted(key for key, amount in view.requested.items() if amount > 0 and have.get(key, 0.0) <= 0)

@@ -56,6 +56,8 @@ class Reason(NamedTuple):
 
 def scheduler_reasons(reasons: Sequence[Reason]) -> list[str]:
     """What the scheduler names for a node: the reasons in order up to the first final one."""
+    if len(reasons) == 1:
+        return [reasons[0].text] if reasons[0].scheduler else []
     named: list[str] = []
     for reason in reasons:
         if not reason.scheduler:

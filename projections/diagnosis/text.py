@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from projections.diagnosis.details import details
 from projections.diagnosis.gaps import outages, tell
+from projections.diagnosis.lines import Line
 from projections.diagnosis.model import VERDICTS, Explanation, Other, Refusal, Said
 from projections.diagnosis.words import counted, some
 
@@ -30,13 +31,6 @@ SETTLED = ("scheduled", "finished", "deleted", "running")
 FAILURES = ("FailedScheduling", "Evict", "Evicted", "Preempted")
 
 
-class Line(NamedTuple):
-    """A line: `role` says what it is (head, verdict, cause, also, node, said, proof, note), for whoever colours it."""
-
-    role: str
-    text: str
-
-
 def lines(answer: Explanation, *, full: bool = False) -> list[Line]:
     """The answer as lines: about ten, none of which says again what another has said. `full`: everything that was said
     and every proof, uncut."""
@@ -54,6 +48,8 @@ def lines(answer: Explanation, *, full: bool = False) -> list[Line]:
     found += _recomputed(answer, heard)
     found += [Line("disagreement", text) for text in answer.disagreements]
     found += _changes(answer, full)
+    if full:
+        found += details(answer)
     proof = _proof(answer, full)
     return found + proof if full else _fitted(found, proof)
 
@@ -267,6 +263,12 @@ LABELS: dict[str, str] = {
     "gap": "Gap",
     "record": "Record",
     "proof": "Proof",
+    "numbers": "Queue",
+    "member": "Members",
+    "victims": "Preemption",
+    "holder": "Held by",
+    "state": "In state",
+    "try": "Tries",
     "story": "Story",
 }
 """A role's label; a run of lines of one role has it on the first."""

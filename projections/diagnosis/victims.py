@@ -68,9 +68,10 @@ def _preempt(victim: Occupant, task: TaskView, job: str, world: World) -> Rights
         return Rights(False, BY_HAND, f"of the same job, priority {victim.priority} is not below {task.priority}")
     group = world.group
     ours = group.priority if group is not None and group.priority is not None else task.priority
-    if victim.job_priority >= ours:
+    keepers = world.cluster.rules.keepers
+    if "priority" in keepers and victim.job_priority >= ours:
         return Rights(False, BY_HAND, f"its job's priority {victim.job_priority} is not below {ours}")
-    return _gang(victim, "preempt")
+    return _gang(victim, "preempt") if "gang" in keepers else Rights(True, "preempt")
 
 
 def _reclaim(victim: Occupant, queue: str, world: World) -> Rights:
@@ -79,12 +80,12 @@ def _reclaim(victim: Occupant, queue: str, world: World) -> Rights:
         return Rights(False, BY_HAND, f"its queue {victim.queue} does not exist")
     if view.queue.spec.reclaimable is False:
         return Rights(False, BY_HAND, f"queue {victim.queue} is not reclaimable")
-    over = over_share(world.cluster)
-    if victim.queue not in over:
+    over, keepers = over_share(world.cluster), world.cluster.rules.reclaim_keepers
+    if "proportion" in keepers and victim.queue not in over:
         return Rights(False, BY_HAND, f"queue {victim.queue} holds no more than it deserves")
     if queue in over:
         return Rights(False, BY_HAND, f"queue {queue} itself holds more than it deserves")
-    return _gang(victim, "reclaim")
+    return _gang(victim, "reclaim") if "gang" in keepers else Rights(True, "reclaim")
 
 
 def over_share(cluster: ClusterView) -> tuple[str, ...]:

@@ -196,11 +196,26 @@ class Occupant:
     critical: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What of the scheduler's configuration the answer rests on; Volcano's own defaults where it is not known
+    (`actions` is then None). `overcommit` None: no such plugin, so the cluster gates nothing. `share` is the plugin
+    that divides the cluster among queues: proportion, capacity or ''. `keepers` are the plugins that may spare a victim
+    of preempt, `reclaim_keepers` one of reclaim."""
+
+    actions: tuple[str, ...] | None = None
+    overcommit: float | None = 1.2
+    share: str = "proportion"
+    keepers: tuple[str, ...] = ("priority", "gang", "conformance")
+    reclaim_keepers: tuple[str, ...] = ("gang", "conformance", "proportion")
+
+
 @dataclass(slots=True)
 class ClusterView:
     """Everything else at the position. `pods` holds only what the pod's own constraints need (see
     `nodes.is_interdependent`); keys of claims are `namespace/name`. `ignores_access_modes`: the scheduler does not run
-    VolumeRestrictions, as Volcano does not. `occupants` gives the pods on a node, by its name. `memo` is what questions
+    VolumeRestrictions, as Volcano does not. `occupants` gives the pods on a node, by its name;
+    `rules` what is known of the scheduler's configuration. `memo` is what questions
     about it share: the node tables of pods that are alike, the trials of groups."""
 
     nodes: Sequence[NodeView]
@@ -215,6 +230,7 @@ class ClusterView:
     ignores_conditions: bool = True
     ignores_access_modes: bool = False
     occupants: Callable[[str], Sequence[Occupant]] | None = None
+    rules: Rules = Rules()
     memo: dict[object, Any] = field(default_factory=dict)
     _sums: dict[str, Amounts] = field(default_factory=dict)
 

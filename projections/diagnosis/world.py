@@ -79,8 +79,8 @@ class World:
 
     def without(self, gone: Sequence[Occupant]) -> World:
         """The same without some pods: their nodes have the room, their queues hold and ask for less."""
-        uids = {one.uid for one in gone}
-        by_name = {node.name: node for node in self.cluster.nodes}
+        uids, names = {one.uid for one in gone}, {one.node for one in gone}
+        by_name = {node.name: node for node in self.cluster.nodes if node.name in names}
         nodes: dict[str, NodeView] = {}
         world = self
         for one in gone:

@@ -87,7 +87,8 @@ def test_json_and_yaml_say_the_same(call: Call) -> None:
     data = json.loads(call("default/gang-12x6-w-0", *AT, "-o", "json").stdout)
     assert data.keys() >= KEYS
     assert data["verdict"] in VERDICTS
-    assert set(data["nodes"][0]) == {"node", "fits", "reasons", "fits_after_release"}
+    assert set(data["nodes"][0]) == {"node", "fits", "reasons", "fits_after_release", "predicates"}
+    assert data["nodes"][0]["predicates"]["resources"] is False
     assert data == yaml.safe_load(call("default/gang-12x6-w-0", *AT, "-o", "yaml").stdout)
     assert call("default/gang-12x6-w-0", *AT, "-o", "name").stdout == "pod/gang-12x6-w-0\n"
 
@@ -120,7 +121,11 @@ def test_a_time_after_the_record_is_said_to_be(call: Call) -> None:
     [
         (("default/mem-hog-w-9",), "did you mean"),
         (("default/nothing-like-this",), "no pod, job or PodGroup default/nothing-like-this"),
-        (("node/cpu-0",), "why speaks of pods and jobs"),
+        (("pv/local-0",), "why speaks of pods, jobs, queues and nodes"),
+        (("node/cpu-77",), "no node cpu-77"),
+        (("queue/smal",), "did you mean small?"),
+        (("queue/small", "-n", "prod"), "are in no namespace"),
+        (("queue/small", "--config", "/nowhere.conf"), "/nowhere.conf"),
         (("default/bare-pending", "-n", "prod"), "give one of them"),
         (("default/bare-pending", "--at", "tomorrow"), "tomorrow"),
         (("default/bare-pending", "--at", "999999999"), "position"),

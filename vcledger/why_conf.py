@@ -1,0 +1,29 @@
+"""What `why` takes from the scheduler's configuration, which is not in the log: which actions run, which plugins judge.
+
+Owns that choice. Must not know verdicts. Called by `vcledger.why` and `cli.why`.
+"""
+
+from __future__ import annotations
+
+from projections.diagnosis.views import Rules
+
+
+def rules_of(text: str) -> Rules:
+    """The rules of a volcano-scheduler.conf (or of the ConfigMap that has it). Raises ConfInvalid of
+    `vcledger.scheduler.session.conf` for what no session could run with."""
+    from vcledger.scheduler.session.conf import read_conf  # numpy, which most answers do without
+
+    conf = read_conf(text)
+    plugins = {plugin.name: plugin for plugin in conf.plugins()}
+    overcommit = plugins.get("overcommit")
+    admits = overcommit is not None and overcommit.is_on("enableJobEnqueued")
+    factor = float(overcommit.arguments.get("overcommit-factor", 1.2)) if overcommit is not None and admits else None
+    return Rules(
+        actions=tuple(conf.actions),
+        overcommit=factor if "enqueue" in conf.actions else None,
+        share=next((name for name in ("proportion", "capacity") if name in plugins), ""),
+        keepers=tuple(name for name in Rules().keepers if name in plugins and plugins[name].is_on("enablePreemptable")),
+        reclaim_keepers=tuple(
+            name for name in Rules().reclaim_keepers if name in plugins and plugins[name].is_on("enableReclaimable")
+        ),
+    )
