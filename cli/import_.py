@@ -85,7 +85,7 @@ def import_(
     keep_last_applied: KeepLastAppliedOption = False,
     no_snapshots: NoSnapshotsOption = False,
 ) -> None:
-    """Import recordings, watch output, lists, audit logs and Volcano cache dumps.
+    """Import recordings, watch output, lists, audit logs, cache dumps, cluster-info dumps, events and published traces.
 
     The format is found out by content; gzip and zstd are undone. Importing the same file again adds nothing, and files
     given together are merged by time. Values of environment variables, managedFields and the last-applied annotation

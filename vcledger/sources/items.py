@@ -50,7 +50,8 @@ class Broke(NamedTuple):
 
 
 class Vanished(NamedTuple):
-    """An object is gone, and nothing was said of its last state: an audited delete that answered with a Status."""
+    """An object is gone, and nothing was said of its last state: an audited delete that answered with a Status. Without
+    a uid it is the one that had the name last."""
 
     observed_at: int
     kind: str

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore.types import RECORDED, NewEvent, StreamId
+from eventstore.types import INFERRED, RECORDED, NewEvent, StreamId
 from vcledger.errors import BadTime
 from vcledger.sources.observe import Unusable
 from vcledger.sources.redact import ABSENT
@@ -92,6 +92,11 @@ def keyed(stream: StreamId, event: DomainEvent, observed_at: int, key: int, know
     return NewEvent(
         stream, encoded.type, encoded.family, observed_at, encoded.payload, encoded.schema, known, key, False
     )
+
+
+def deletion(stream: StreamId, payload: bytes, version: int | None, time: int) -> NewEvent:
+    """An object's deletion of which the last state was not seen: the state before stands in for it."""
+    return NewEvent(stream, "ObjectDeleted", "observation", time, payload, 1, INFERRED, version, True)
 
 
 def json_text(value: Any) -> str:

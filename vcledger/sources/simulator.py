@@ -14,11 +14,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from eventstore.types import NewEvent
 from vcledger.sources.items import Item, Sighting, Vanished
 from vcledger.sources.moments import Moments
-from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, kind_of_object, shown
+from vcledger.sources.observe import Observer, Unusable, decoded, kind_of_object, shown
 from vcledger.sources.redact import ABSENT, compact
-from vcledger.sources.shape import time_of
+from vcledger.sources.shape import deletion, time_of
 from volcano.objects.kinds import BY_NAME
 
 CHANGES = {"Add": "ADDED", "Update": "MODIFIED", "Delete": "DELETED"}
@@ -31,6 +32,10 @@ LISTS = {
     "pods": "Pod",
 }
 """Lists of a snapshot, by kind of ours."""
+
+
+KEPT_BYTES = 32 << 20
+"""Bytes of last states that are kept for deletions; the ledger has the others."""
 
 
 class _Record(msgspec.Struct):
@@ -55,12 +60,13 @@ _raw_items = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
 
 class Records:
-    """Reads the lines of one record. Informers say who was deleted by name only: the uid is that of the last object of
-    the name."""
+    """Reads the lines of one record. It says who was deleted by name only: that is the object that had the name last,
+    in this file or, when it begins after that, in what was imported before."""
 
     def __init__(self, observer: Observer, moments: Moments) -> None:
         self.observer, self.moments = observer, moments
-        self._uids: dict[tuple[str, str, str], str] = {}
+        self._last: dict[tuple[str, str, str], NewEvent] = {}
+        self._bytes = 0
 
     def line(self, data: bytes) -> Iterator[Item]:
         """One line. Unusable when it is broken, Unwanted when it is of no use."""
@@ -75,15 +81,31 @@ class Records:
         kind = kind_of_object(body)
         if change == "DELETED":
             about = decoded(_named, body).metadata
-            uid = self._uids.pop((kind.name, about.namespace, about.name), None)
-            if uid is None:
-                raise Unwanted("deletion in a simulator's record of what it did not show before: its uid is not told")
-            yield Vanished(self.moments.clock.at(moment), kind.name, about.namespace, about.name, uid)
+            yield self._deleted(kind.name, about, self.moments.clock.at(moment))
             return
         part = self.observer.read(kind, body)
         event = self.observer.event(kind, change, part, body, self.moments.clock.at(moment))
-        self._uids[kind.name, event.stream.namespace, event.stream.name] = event.stream.uid
+        self._keep(event)
         yield event
+
+    def _deleted(self, kind: str, about: _Meta, time: int) -> Item:
+        if not about.name:
+            raise Unusable("a deletion without metadata.name")
+        last = self._last.pop((kind, about.namespace, about.name), None)
+        if last is None:
+            return Vanished(time, kind, about.namespace, about.name, "")
+        self._bytes -= len(last.payload)
+        return deletion(last.stream, last.payload, last.resource_version, time)
+
+    def _keep(self, event: NewEvent) -> None:
+        """The last state of an object; of too many the oldest are let go."""
+        key = event.stream.kind, event.stream.namespace, event.stream.name
+        before = self._last.pop(key, None)
+        self._last[key] = event
+        self._bytes += len(event.payload) - (len(before.payload) if before is not None else 0)
+        while self._bytes > KEPT_BYTES:
+            oldest = self._last.pop(next(iter(self._last)))
+            self._bytes -= len(oldest.payload)
 
 
 def snapshot(data: bytes, observer: Observer, moments: Moments) -> Iterator[Item | Unusable]:

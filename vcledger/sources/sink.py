@@ -19,14 +19,14 @@ import msgspec
 
 from eventstore import EventStore
 from eventstore.runs import Run
-from eventstore.types import INFERRED, KEYED, RECORDED, AppendResult, NewEvent, StoredEvent, StreamId
+from eventstore.types import KEYED, RECORDED, AppendResult, NewEvent, StoredEvent, StreamId
 from vcledger.codec import OBJECT_TYPES, OPAQUE
 from vcledger.sources.causes import CAUSES, Causes
 from vcledger.sources.items import Broke, ListBegun, ListItem, Sighting, Taken, Vanished
 from vcledger.sources.lists import CHANGED, Known, LastSeen, Outage, Relist, Watches
 from vcledger.sources.observe import hash_key
 from vcledger.sources.report import Gap, ImportReport
-from vcledger.sources.shape import said
+from vcledger.sources.shape import deletion, said
 from volcano.events.observation import GapRecorded, ListCompleted, WatchFailed
 
 BATCH = 4_000
@@ -408,9 +408,26 @@ class Sink:
                     return event
         return None
 
+    def _uid_of(self, item: Vanished) -> str:
+        """The uid of the object that had a name last, as far as this import has got; '' when there was none."""
+        self.flush()
+        self.settle()
+        found = self.store.read(
+            cluster=self.cluster,
+            kinds=item.kind,
+            namespace=item.namespace,
+            name=item.name,
+            types=OBJECT_TYPES,
+            late=False,
+            reverse=True,
+            limit=1,
+        )
+        return next((one.stream.uid for one in found), "")
+
     def _vanished(self, item: Vanished) -> None:
         """A deletion without a last state: the ledger's own last state stands in for it."""
-        stream = StreamId(self.cluster, item.kind, item.namespace, item.name, item.uid)
+        uid = item.uid or self._uid_of(item)
+        stream = StreamId(self.cluster, item.kind, item.namespace, item.name, uid)
         last: NewEvent | StoredEvent | None = self._last_waiting(stream)
         self.settle()
         if last is None and (head := self.store.stream_head(stream)) is not None and not head.gone:
@@ -423,8 +440,3 @@ class Sink:
 
 def _cut_key(begun: ListBegun) -> int:
     return hash_key(str(begun.key), "cut off")
-
-
-def deletion(stream: StreamId, payload: bytes, version: int | None, time: int) -> NewEvent:
-    """An object's deletion that nobody saw."""
-    return NewEvent(stream, "ObjectDeleted", "observation", time, payload, 1, INFERRED, version, True)

@@ -78,6 +78,21 @@ def test_a_record_that_has_grown_goes_on(tmp_path: Path) -> None:
     assert told(tmp_path)[3:] == [("ObjectDeleted", "p1", INFERRED), ("ObjectAdded", "p2", RECORDED)]
 
 
+def test_a_deletion_finds_the_object_in_another_file_or_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [*life()[:3], record("Add", pod("p2", 20), 4)]
+    first = written(tmp_path, "1", *lines)
+    second = written(tmp_path, "2", life()[3], record("Delete", bare(pod("p2")), 10))
+    imported(tmp_path, first, second, db="together.db")
+    imported(tmp_path, first, db="one.db")
+    imported(tmp_path, second, db="one.db")
+    monkeypatch.setattr("vcledger.sources.simulator.KEPT_BYTES", 10)
+    imported(tmp_path, written(tmp_path, "3", first.read_bytes(), second.read_bytes()), db="whole.db")
+    for db in ("together.db", "one.db", "whole.db"):
+        found = [(one.type, one.stream.name, one.known) for one in events(tmp_path, db)]
+        assert found[-2:] == [("ObjectDeleted", "p1", INFERRED), ("ObjectDeleted", "p2", INFERRED)], db
+        assert imported(tmp_path, first, second, db=db).stored == 0
+
+
 def test_broken_lines_of_a_record_are_named_and_their_neighbours_are_stored(tmp_path: Path) -> None:
     lines = life()
     wrong = [
@@ -95,6 +110,7 @@ def test_broken_lines_of_a_record_are_named_and_their_neighbours_are_stored(tmp_
     report = imported(tmp_path, written(tmp_path, "r", *mixed, wrong[4], *unwanted))
     assert [one.line for one in report.broken] == [2, 4, 6, 8, 9]
     assert sum(report.ignored.values()) == 2
+    assert report.ignored["deletion, by name only, of what is not in the ledger, or gone from it already"] == 1
     assert len(told(tmp_path)) == 4
 
 
