@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from bench import baselines, loop, ours
+from bench import baselines, loop, ours, whyfull
 from bench.trace import Trace, lines
 
 SEED = 20260301
@@ -138,6 +138,13 @@ def latency_rows(db: str) -> list[Row]:
         latency_row("state at any past position, p95", states, 0.25),
         latency_row("`why` at a past time, p95", whys, 0.5),
     ]
+
+
+def why_full_row(folder: Path) -> Row:
+    """`why` with every node in its table, and the changes that would help proven."""
+    say("ours: why on a large cluster")
+    done = whyfull.measure(folder)
+    return latency_row(f"`why` with {done.nodes:,} nodes in its table, p95", done.seconds, 0.5)
 
 
 def latency_row(what: str, seconds: list[float], target: float) -> Row:
@@ -278,6 +285,8 @@ def run(events: int, folder: Path, only: Callable[[str], bool]) -> list[Row]:
     db = str(folder / "ledger.db")
     rows.append(rebuild_row(db))
     rows += latency_rows(db)
+    if only("whyfull"):
+        rows.append(why_full_row(folder))
     if only("memory"):
         rows.append(memory_row(folder))
     if only("loop"):
@@ -290,7 +299,9 @@ def run(events: int, folder: Path, only: Callable[[str], bool]) -> list[Row]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Speed and size as ratios of one run.")
     parser.add_argument("--events", type=int, default=100_000, help="pod events in the generated trace")
-    parser.add_argument("--skip", action="append", default=[], choices=["postgres", "memory", "loop", "machines"])
+    parser.add_argument(
+        "--skip", action="append", default=[], choices=["postgres", "memory", "loop", "machines", "whyfull"]
+    )
     parser.add_argument("--no-docs", action="store_true", help="print the table only")
     asked = parser.parse_args()
     start = time.perf_counter()

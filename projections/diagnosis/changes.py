@@ -26,7 +26,7 @@ from projections.diagnosis.nodes import Evaluation
 from projections.diagnosis.openings import more_nodes, queue_options
 from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs
 from projections.diagnosis.reasons import Reason
-from projections.diagnosis.remedies import WAYS, Turn, Way, remedy
+from projections.diagnosis.remedies import WAYS, Turn, Way, differs, remedy
 from projections.diagnosis.victims import BY_HAND
 from projections.diagnosis.views import Amounts, ClusterView, GroupView, NodeView, TaskView, claim_names
 from projections.diagnosis.words import counted, some
@@ -221,6 +221,8 @@ def _placings(world: World, subject: Subject) -> Iterator[Edits]:
     groups = nearest_by_kind(table, task, world, trial)
     for way in WAYS:
         for names in groups:
+            if not differs(way, table.get(names[0], ())):
+                continue
             yield from _on_nodes(world, subject, way, names, SINGLE_NODES if names is groups[0] else 1)
     if trial is not None:
         yield from _fewer(world, trial)
@@ -320,6 +322,8 @@ def _accumulated(world: World, subject: Subject, way: Way, names: Sequence[str],
     gone: frozenset[str] = frozenset()
     for _ in range(STEPS_MAX):
         trial, failed = _turn_of(world)
+        if edits and _placed(trial, world.task):
+            return edits if not obstacle(world, subject.held) else None
         if failed is None:
             return None
         task, table = failed
@@ -329,9 +333,14 @@ def _accumulated(world: World, subject: Subject, way: Way, names: Sequence[str],
             return None
         world, edits = applied(world, more), merged([*edits, *more])
         gone |= {one.uid for edit in more if isinstance(edit, Evict) for one in edit.pods}
-        if not obstacle(world, subject.held):
-            return edits
     return None
+
+
+def _placed(trial: Trial | None, task: TaskView | None) -> bool:
+    """Whether the trial has placed what is asked about; True where only the whole check can tell."""
+    if trial is None or (task is not None and task.best_effort):
+        return True
+    return not trial.short and (task is None or task.uid in trial.placed)
 
 
 def _best(

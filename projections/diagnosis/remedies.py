@@ -53,6 +53,14 @@ class Way(NamedTuple):
 WAYS = (Way(False, True), Way(True, True), Way(False, False), Way(True, False))
 
 
+def differs(way: Way, found: Sequence[Reason]) -> bool:
+    """Whether a way lifts some of the refusals otherwise than the plainest does."""
+    families = {reason.family for reason in found if reason.scheduler}
+    if way.evicting and not families & {"resources", "pod-count", "ports"}:
+        return False
+    return way.on_pod or bool(families & {"taints", "node-affinity"})
+
+
 class Turn(NamedTuple):
     """A task at its turn: what a trial has put on each node before it, and which pods have been evicted already."""
 
