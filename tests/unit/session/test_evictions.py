@@ -140,6 +140,22 @@ def test_within_a_job_the_task_of_higher_priority_takes_a_lesser_ones_place() ->
     ]
 
 
+def test_tasks_that_are_alike_share_what_was_tried_in_vain() -> None:
+    """Nobody may go for either of two tasks that are alike: the nodes are looked at for the first only."""
+    world = Small()
+    full(world, low=10)
+    first = world.job("first", priority=10, min_available=2)
+    like = object()
+    for number in range(2):
+        world.task(first, f"first-{number}", 2, like=like)
+    ssn = world.open(tiers=PLUGINS)
+    asked: list[str] = []
+    resolvable = ssn.feasible.resolvable
+    ssn.feasible.resolvable = lambda task: asked.append(task.name) or resolvable(task)
+    preempt.execute(ssn, Outcome(cycle=1, seed=0))
+    assert asked == ["first-0", "first-0"], "once between jobs, once within the job"
+
+
 # --- reclaim ------------------------------------------------------------------------------------------------------
 
 

@@ -9,20 +9,24 @@ of actions/preempt and planOnNode of actions/reclaim have in common.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cmp_to_key
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionQueue, SessionTask, Vector, fits
 from vcledger.scheduler.session.outcome import Evicted, JobOutcome, Outcome, Placed
 from vcledger.scheduler.session.statement import EVICT, Operation, Statement
+from volcano.objects.resource import EPSILON
 
 
 def in_order(ssn: Session, victims: Sequence[SessionTask], preemptor: SessionTask) -> list[SessionTask]:
     """The first to go first: those of the queue that comes last, in it of the job that comes last, in it the task that
     comes last."""
+    if len(victims) < 2:
+        return list(victims)
     own = ssn.queues[ssn.jobs[preemptor.job].queue]
 
     def compare(left: SessionTask, right: SessionTask) -> int:
@@ -42,6 +46,39 @@ def _compare_queues(ssn: Session, left: SessionQueue, right: SessionQueue, own: 
         if found:
             return found
     return -ssn.compare_queues(left, right)
+
+
+class OnNodes:
+    """The tasks that may be evicted at all, by queue and row, looked up once for an action. What the session evicts
+    meanwhile stays in the lists, and has another status."""
+
+    def __init__(self, ssn: Session, statuses: Collection[int]) -> None:
+        self.ssn, self.statuses = ssn, frozenset(statuses)
+        self.of: dict[str, dict[int, list[SessionTask]]] = {}
+        for row, tasks in enumerate(ssn.nodes.tasks):
+            for task in tasks.values():
+                job = ssn.jobs.get(task.job) if task.preemptable and task.status in self.statuses else None
+                if job is not None:
+                    self.of.setdefault(job.queue, {}).setdefault(row, []).append(task)
+        self._sums: dict[tuple[str, ...], NDArray[np.float64]] = {}
+
+    def rows(self, task: SessionTask, rows: NDArray[np.intp], queues: Sequence[str]) -> NDArray[np.intp]:
+        """Those of some rows on which there would be room for a task if all tasks of some queues were gone. (What has
+        been evicted already is being released, which comes to the same.)"""
+        known = self._sums.get(tuple(queues))
+        if known is None:
+            known = np.zeros_like(self.ssn.nodes.idle)
+            for queue in queues:
+                for row, tasks in self.of.get(queue, {}).items():
+                    known[row] += np.sum([one.request for one in tasks if one.status in self.statuses], axis=0)
+            self._sums[tuple(queues)] = known
+        room = self.ssn.nodes.future_idle(rows) + known[rows]
+        found: NDArray[np.intp] = rows[(task.request < room + EPSILON).all(axis=1)]
+        return found
+
+    def on(self, row: int, queue: str) -> list[SessionTask]:
+        """The tasks of a queue there that are still to be had."""
+        return [one for one in self.of.get(queue, {}).get(row, ()) if one.status in self.statuses]
 
 
 def make_room(
@@ -98,4 +135,4 @@ def report(ssn: Session, outcome: Outcome, uid: str, done: Sequence[Operation]) 
     )
 
 
-__all__ = ["in_order", "make_room", "report"]
+__all__ = ["OnNodes", "in_order", "make_room", "report"]

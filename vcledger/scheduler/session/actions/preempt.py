@@ -9,17 +9,18 @@ that is aware of topology, which has to be asked for, is not done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionJob, SessionTask
 from vcledger.scheduler.session.outcome import Outcome
 from vcledger.scheduler.session.statement import Statement
-from vcledger.scheduler.session.victims import in_order, make_room, report
+from vcledger.scheduler.session.victims import OnNodes, in_order, make_room, report
 from volcano.objects.status import TaskStatus
 
 ACTION, NEVER = "preempt", "Never"
@@ -30,17 +31,8 @@ TERMINATED_BY, PREEMPTION = "DisruptionTarget", "PreemptionByScheduler"
 def execute(ssn: Session, outcome: Outcome) -> None:
     """Queue by queue: between jobs, each gang all or nothing; then within each job, task by task."""
     starving = starving_jobs(ssn)
-    queues = [(ssn.queue_key(ssn.queues[name]), name) for name in sorted(starving)]
-    heapify(queues)
-    while queues:
-        _, name = heappop(queues)
-        jobs = [(ssn.job_key(job), job) for job in starving[name]]
-        heapify(jobs)
-        while jobs:
-            _, job = heappop(jobs)
-            _between_jobs(ssn, outcome, job)
-        for job in sorted(starving[name], key=ssn.job_key):
-            _within_job(ssn, outcome, job)
+    if starving:
+        _Preempt(ssn, outcome).run(starving)
 
 
 def starving_jobs(ssn: Session) -> dict[str, list[SessionJob]]:
@@ -61,49 +53,63 @@ def waiting_tasks(ssn: Session, job: SessionJob) -> Iterator[SessionTask]:
         yield heappop(heap)[1]
 
 
-def _between_jobs(ssn: Session, outcome: Outcome, job: SessionJob) -> None:
-    statement, tasks = Statement(ssn), waiting_tasks(ssn, job)
-    while ssn.job_starving(job):
-        task = next(tasks, None)
-        if task is None:
-            break
+class _Preempt:
+    def __init__(self, ssn: Session, outcome: Outcome) -> None:
+        self.ssn, self.outcome = ssn, outcome
+        self.there = OnNodes(ssn, PREEMPTABLE)
+        self.in_vain: dict[object, object] = {}
 
-        def others(one: SessionTask) -> bool:
-            return one.job != job.uid and ssn.jobs[one.job].queue == job.queue
+    def run(self, starving: Mapping[str, list[SessionJob]]) -> None:
+        ssn = self.ssn
+        queues = [(ssn.queue_key(ssn.queues[name]), name) for name in sorted(starving)]
+        heapify(queues)
+        while queues:
+            _, name = heappop(queues)
+            jobs = [(ssn.job_key(job), job) for job in starving[name]]
+            heapify(jobs)
+            while jobs:
+                self._between_jobs(heappop(jobs)[1])
+            for job in sorted(starving[name], key=ssn.job_key):
+                self._within_job(job)
 
-        _preempt(ssn, statement, task, others)
-    if ssn.job_pipelined(job):
-        report(ssn, outcome, job.uid, statement.commit())
-    else:
-        statement.discard()
-
-
-def _within_job(ssn: Session, outcome: Outcome, job: SessionJob) -> None:
-    for task in waiting_tasks(ssn, job):
-        statement = Statement(ssn)
-        if not _preempt(ssn, statement, task, lambda one: one.job == job.uid):
+    def _between_jobs(self, job: SessionJob) -> None:
+        ssn = self.ssn
+        statement, tasks = Statement(ssn), waiting_tasks(ssn, job)
+        while ssn.job_starving(job):
+            task = next(tasks, None)
+            if task is None:
+                break
+            self._preempt(statement, task, job, within=False)
+        if ssn.job_pipelined(job):
+            report(ssn, self.outcome, job.uid, statement.commit())
+        else:
             statement.discard()
-            return
-        report(ssn, outcome, job.uid, statement.commit())
 
+    def _within_job(self, job: SessionJob) -> None:
+        for task in waiting_tasks(self.ssn, job):
+            statement = Statement(self.ssn)
+            if not self._preempt(statement, task, job, within=True):
+                statement.discard()
+                return
+            report(self.ssn, self.outcome, job.uid, statement.commit())
 
-def _preempt(ssn: Session, statement: Statement, task: SessionTask, among: Callable[[SessionTask], bool]) -> bool:
-    """Makes room for a task on the first node, the best score first, where it can be had."""
-    if not _is_eligible(ssn, task):
+    def _preempt(self, statement: Statement, task: SessionTask, job: SessionJob, *, within: bool) -> bool:
+        """Makes room for a task on the first node, the best score first, where it can be had. Of tasks that are alike
+        one that finds none speaks for all, until something changes."""
+        ssn = self.ssn
+        kind = (task.like if task.like is not None else task.uid, task.priority, job.uid, within)
+        if self.in_vain.get(kind) == ssn.nodes.version or not _is_eligible(ssn, task):
+            return False
+        for row in by_score(ssn, task, self.there):
+            candidates = [
+                one
+                for one in self.there.on(row, job.queue)
+                if (one.job == job.uid) == within and (one.best_effort or not task.best_effort)
+            ]
+            if make_room(ssn, statement, task, row, in_order(ssn, candidates, task), ACTION):
+                return True
+        self.in_vain[kind] = ssn.nodes.version
         return False
-    for row in by_score(ssn, task):
-        candidates = [
-            one
-            for one in ssn.nodes.tasks[row].values()
-            if one.status in PREEMPTABLE
-            and one.preemptable
-            and one.job in ssn.jobs
-            and (one.best_effort or not task.best_effort)
-            and among(one)
-        ]
-        if make_room(ssn, statement, task, row, in_order(ssn, candidates, task), ACTION):
-            return True
-    return False
 
 
 def may_preempt(ssn: Session, task: SessionTask) -> bool:
@@ -140,25 +146,26 @@ def _is_making_way(ssn: Session, one: SessionTask, task: SessionTask) -> bool:
     )
 
 
-def allowed_rows(ssn: Session, task: SessionTask) -> list[int]:
+def allowed_rows(ssn: Session, task: SessionTask) -> NDArray[np.intp]:
     """The rows of nodes from which nothing keeps the task that an eviction could not help."""
-    rows = ssn.feasible.resolvable(task)
+    rows: NDArray[np.intp] = ssn.feasible.resolvable(task)
     for predicate in ssn.functions("predicate"):
         allowed = predicate(task)
         if allowed is not None:
             rows = rows[allowed[rows]]
-    return [int(row) for row in rows]
+    return rows
 
 
-def by_score(ssn: Session, task: SessionTask) -> list[int]:
-    """Those rows, the best score first; the seed decides between equals."""
-    rows = np.array(allowed_rows(ssn, task), dtype=np.intp)
-    if not len(rows):
+def by_score(ssn: Session, task: SessionTask, there: OnNodes) -> list[int]:
+    """Those rows where evictions in the task's queue could make enough room, the best score first; the seed decides
+    between equals."""
+    rows = allowed_rows(ssn, task)
+    hopeful = there.rows(task, rows, (ssn.jobs[task.job].queue,))
+    if not len(hopeful):
         return []
-    total = ssn.scores(task, rows)
+    scores = dict(zip(rows.tolist(), ssn.scores(task, rows).tolist(), strict=True))
     names = ssn.nodes.names
-    keyed = [(-float(score), ssn.tie(task.uid, names[row]), int(row)) for row, score in zip(rows, total, strict=True)]
-    return [row for _, _, row in sorted(keyed)]
+    return sorted(hopeful.tolist(), key=lambda row: (-scores[row], ssn.tie(task.uid, names[row]), row))
 
 
 __all__ = ["allowed_rows", "by_score", "execute", "may_preempt", "starving_jobs", "waiting_tasks"]

@@ -9,6 +9,7 @@ with the cheapest victims, victims on several nodes) are not made.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import heapify, heappop
 
 from vcledger.scheduler.session.actions.preempt import allowed_rows, may_preempt, starving_jobs, waiting_tasks
@@ -16,7 +17,7 @@ from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionJob, SessionQueue, SessionTask
 from vcledger.scheduler.session.outcome import Outcome
 from vcledger.scheduler.session.statement import Statement
-from vcledger.scheduler.session.victims import in_order, make_room, report
+from vcledger.scheduler.session.victims import OnNodes, in_order, make_room, report
 from volcano.objects.status import TaskStatus
 
 ACTION = "reclaim"
@@ -25,53 +26,58 @@ ACTION = "reclaim"
 def execute(ssn: Session, outcome: Outcome) -> None:
     """Queue by queue; one that holds all that it deserves takes from nobody."""
     starving = starving_jobs(ssn)
-    queues = [(ssn.queue_key(ssn.queues[name]), name) for name in sorted(starving)]
-    heapify(queues)
-    while queues:
-        _, name = heappop(queues)
-        queue = ssn.queues[name]
-        if ssn.overused(queue):
-            continue
-        jobs = [(ssn.job_key(job), job) for job in starving[name]]
-        heapify(jobs)
-        while jobs:
-            _, job = heappop(jobs)
-            _reclaim(ssn, outcome, queue, job)
+    if starving:
+        _Reclaim(ssn, outcome).run(starving)
 
 
-def _reclaim(ssn: Session, outcome: Outcome, queue: SessionQueue, job: SessionJob) -> None:
-    statement, tasks = Statement(ssn), waiting_tasks(ssn, job)
-    while ssn.job_starving(job):
-        task = next(tasks, None)
-        if task is None:
-            break
-        if may_preempt(ssn, task) and ssn.preemptive(queue, task):
-            _reclaim_for(ssn, statement, task)
-    if ssn.job_pipelined(job):
-        report(ssn, outcome, job.uid, statement.commit())
-    else:
-        statement.discard()
+class _Reclaim:
+    def __init__(self, ssn: Session, outcome: Outcome) -> None:
+        self.ssn, self.outcome = ssn, outcome
+        self.there = OnNodes(ssn, (int(TaskStatus.RUNNING),))
+        self.in_vain: dict[object, object] = {}
 
+    def run(self, starving: Mapping[str, list[SessionJob]]) -> None:
+        ssn = self.ssn
+        queues = [(ssn.queue_key(ssn.queues[name]), name) for name in sorted(starving)]
+        heapify(queues)
+        while queues:
+            _, name = heappop(queues)
+            if ssn.overused(ssn.queues[name]):
+                continue
+            jobs = [(ssn.job_key(job), job) for job in starving[name]]
+            heapify(jobs)
+            while jobs:
+                self._job(ssn.queues[name], heappop(jobs)[1])
 
-def _reclaim_for(ssn: Session, statement: Statement, task: SessionTask) -> bool:
-    """Makes room on the first node where it can be had from running tasks of other queues."""
-    own, names = ssn.jobs[task.job].queue, ssn.nodes.names
-    rows = allowed_rows(ssn, task)
-    rows.sort(key=lambda row: (ssn.tie(task.uid, names[row]), row))
-    for row in rows:
-        candidates = [
-            one
-            for one in ssn.nodes.tasks[row].values()
-            if one.status == TaskStatus.RUNNING and one.preemptable and _is_taken_from(ssn, one, own)
-        ]
-        if candidates and make_room(ssn, statement, task, row, in_order(ssn, candidates, task), ACTION):
-            return True
-    return False
+    def _job(self, queue: SessionQueue, job: SessionJob) -> None:
+        ssn = self.ssn
+        statement, tasks = Statement(ssn), waiting_tasks(ssn, job)
+        while ssn.job_starving(job):
+            task = next(tasks, None)
+            if task is None:
+                break
+            if may_preempt(ssn, task) and ssn.preemptive(queue, task):
+                self._task(statement, task, job)
+        if ssn.job_pipelined(job):
+            report(ssn, self.outcome, job.uid, statement.commit())
+        else:
+            statement.discard()
 
-
-def _is_taken_from(ssn: Session, task: SessionTask, own: str) -> bool:
-    job = ssn.jobs.get(task.job)
-    return job is not None and job.queue != own and ssn.queues[job.queue].reclaimable
+    def _task(self, statement: Statement, task: SessionTask, job: SessionJob) -> bool:
+        """Makes room on the first node where it can be had from running tasks of other queues. Of tasks that are alike
+        one that finds none speaks for all, until something changes."""
+        ssn, names = self.ssn, self.ssn.nodes.names
+        kind = (task.like if task.like is not None else task.uid, task.priority, job.uid)
+        if self.in_vain.get(kind) == ssn.nodes.version:
+            return False
+        others = [name for name in sorted(self.there.of) if name != job.queue and ssn.queues[name].reclaimable]
+        rows = self.there.rows(task, allowed_rows(ssn, task), others).tolist()
+        for row in sorted(rows, key=lambda row: (ssn.tie(task.uid, names[row]), row)):
+            candidates = [one for name in others for one in self.there.on(row, name)]
+            if candidates and make_room(ssn, statement, task, row, in_order(ssn, candidates, task), ACTION):
+                return True
+        self.in_vain[kind] = ssn.nodes.version
+        return False
 
 
 __all__ = ["execute"]
