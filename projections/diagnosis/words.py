@@ -35,7 +35,17 @@ def table_message(table: Mapping[str, Sequence[Reason]], cluster: ClusterView) -
 
 
 def table_causes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[str]:
-    """One line for each reason that the scheduler would count, most nodes first, with numbers and names."""
+    """One line for each reason that the scheduler would count, most nodes first, with numbers and names. Several
+    findings tell of the same table, so its lines are kept beside it."""
+    key = ("causes", id(table), tuple(task.request.items()))
+    of, known = cluster.memo.get(key, (None, []))
+    if of is not table:
+        known = _causes(table, task, cluster)
+        cluster.memo[key] = table, known
+    return list(known)
+
+
+def _causes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[str]:
     nodes = {node.name: node for node in cluster.nodes}
     pairs: list[tuple[str, str]] = []
     for name, reasons in table.items():
