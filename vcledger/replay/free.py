@@ -72,7 +72,7 @@ class FreeReplay:
             self._ahead[2]()
             self._ahead = next(self._outside, None)
         self._due(now)
-        if cycle is not None and cycle <= now:
+        if self.world.dirty and now != self._cycled and (now - self.start) % self.period == 0:
             self._cycled = now
             self._cycle(now)
             self._due(now)

@@ -41,8 +41,7 @@ class FirstFit:
                 continue
             if (group.status.phase or "Pending") == "Pending":
                 outcome.decisions.append(Enqueued(key))
-            else:
-                self._place(job, free, outcome)
+            self._place(job, free, outcome)
         self._evict(outcome)
         return outcome
 

@@ -1,0 +1,142 @@
+"""Shadow replay: which decisions are found, what is asked in which state, how answers are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.replay.fake import FirstFit
+from tests.unit.replay.traces import Gang, Stage, group, ledger_of, member, queue
+from tests.unit.vcledger.build import node, seen
+from vcledger.ledger import Ledger
+from vcledger.replay import shadowing
+from vcledger.replay.engine import Job, ReplayPlan, ReplayResult, ShadowHasNoChanges, run_replay
+from vcledger.replay.shadowing import ShadowStartsAnew
+from vcledger.replay.whatif import RemoveNodes
+from vcledger.scheduler.session.outcome import Outcome
+
+SAME = Stage((8, 8, 8, 8), (Gang(4, 4, 4, 0, 30), Gang(2, 2, 8, 5, 20)))
+"""What the recorded scheduler of the traces does is what first-fit does."""
+
+
+def shadow(source: Ledger, decider: Any = FirstFit, out: Path | None = None, **times: Any) -> ReplayResult:
+    job = Job(source, ReplayPlan(), "c", times.get("first", 0), source.store.head(), decider, None, lambda: False)
+    return shadowing.run_shadow(job, str(out) if out else None, resume=False)
+
+
+def test_the_same_decisions_are_no_divergence(tmp_path: Path) -> None:
+    with Ledger.open(ledger_of(SAME, tmp_path / "source.db"), read_only=True) as source:
+        result = shadow(source)
+    assert result.counts.same_node == result.placed_recorded == 6
+    assert (result.divergence, result.divergences) == (None, 0)
+    assert result.waits_recorded[""].count == 6
+    assert result.usage_recorded["cpu"].peak > 0.4
+
+
+def told(*more: Any) -> list[Any]:
+    gang = Gang(1, 1, 4, 0, 10)
+    return [
+        seen("ADDED", queue("default", 1), 0),
+        seen("ADDED", node("n0", 2, cpu="8"), 0),
+        seen("ADDED", node("n1", 3, cpu="8"), 0),
+        seen("ADDED", group(0, gang, 4), 1),
+        seen("MODIFIED", {**group(0, gang, 5), "status": {"phase": "Inqueue"}}, 1),
+        seen("ADDED", member(0, 0, gang, 6, "", "Pending"), 1),
+        *more,
+    ]
+
+
+def ledger(path: Path, events: list[Any]) -> Ledger:
+    made = Ledger.open(str(path), create=True)
+    made.store.append(events)
+    return made
+
+
+def test_another_node_that_would_do_is_told_apart_from_one_that_would_not(tmp_path: Path) -> None:
+    gang = Gang(1, 1, 4, 0, 10)
+    events = told(seen("MODIFIED", member(0, 0, gang, 7, "n1", "Pending"), 2))
+    with ledger(tmp_path / "other.db", events) as source:
+        result = shadow(source)
+    assert result.counts.other_node == 1
+    assert result.divergence is not None
+    assert (result.divergence.position, result.divergence.pod) == (7, "default/g0-0")
+    assert result.divergence.recorded.node == "n1"
+    assert result.divergence.replayed.reason == "would be placed on n0"
+    events = told(seen("MODIFIED", member(0, 0, gang, 7, "n9", "Pending"), 2))
+    with ledger(tmp_path / "infeasible.db", events) as source:
+        result = shadow(source)
+    assert result.counts.infeasible == 1
+    assert result.divergence is not None
+    assert result.divergence.recorded.reason == "placed on n9, which is refused here: no room"
+
+
+def test_pods_that_only_one_side_places(tmp_path: Path) -> None:
+    big, small = Gang(1, 1, 99, 0, 10), Gang(1, 1, 4, 0, 10)
+    events = told(
+        seen("ADDED", group(1, big, 8), 3),
+        seen("MODIFIED", {**group(1, big, 9), "status": {"phase": "Inqueue"}}, 3),
+        seen("ADDED", member(1, 0, big, 10, "", "Pending"), 3),
+        seen("MODIFIED", member(1, 0, big, 11, "n0", "Pending"), 4),
+        seen("DELETED", member(0, 0, small, 12, "", "Pending"), 60),
+    )
+    with ledger(tmp_path / "source.db", events) as source:
+        result = shadow(source)
+    assert result.counts.only_here == 1
+    assert result.counts.infeasible == 1
+    assert result.divergences == 2
+
+
+def test_the_question_is_asked_in_the_state_before_the_decision(tmp_path: Path) -> None:
+    asked: list[tuple[int, list[str]]] = []
+
+    class Asked(FirstFit):
+        def decide(self, now: int, cycle: int, only: Collection[str] | None = None) -> Outcome:
+            bound = sorted(key for key, ref in self.cache.pods.items() if ref.node_name)
+            asked.append((self.cache.position, bound))
+            return super().decide(now, cycle, only)
+
+    with Ledger.open(ledger_of(SAME, tmp_path / "source.db"), read_only=True) as source:
+        first = next(stored.position for stored in source.store.read(kinds="Pod") if b"nodeName" in stored.payload)
+        shadow(source, Asked)
+    assert (first - 1, []) in asked
+    assert len([bound for _, bound in asked if 0 < len(bound) < 4]) == 0  # one question for the whole gang
+
+
+def test_a_pod_that_ran_nobody_knows_where_is_counted_apart(tmp_path: Path) -> None:
+    gang = Gang(1, 1, 4, 0, 10)
+    with ledger(tmp_path / "s.db", told(seen("MODIFIED", member(0, 0, gang, 7, "", "Running"), 2))) as source:
+        result = shadow(source)
+    assert result.counts.unknown_node == 1
+    assert any("does not say on which node" in line for line in result.notes)
+
+
+def test_a_result_has_the_record_and_what_was_said_of_it(tmp_path: Path) -> None:
+    with Ledger.open(ledger_of(SAME, tmp_path / "source.db"), read_only=True) as source:
+        shadow(source, out=tmp_path / "out.db")
+        with Ledger.open(str(tmp_path / "out.db"), read_only=True) as result:
+            there = [stored.payload for stored in source.store.read(kinds="Pod", types="ObjectModified")]
+            here = [stored.payload for stored in result.store.read(kinds="Pod", types="ObjectModified")]
+            assert here == there
+            said = next(result.store.read(types="TaskAllocated"))
+            bound = next(stored for stored in result.store.read(kinds="Pod") if b"nodeName" in stored.payload)
+            assert said.position < bound.position
+            assert result.store.verify().ok
+
+
+def test_what_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
+    with Ledger.open(ledger_of(SAME, tmp_path / "source.db"), read_only=True) as source:
+        with pytest.raises(ShadowHasNoChanges, match="--mode free"):
+            run_replay(source, ReplayPlan(changes=(RemoveNodes("--remove-node n0", "n0"),)))
+        with pytest.raises(ShadowStartsAnew):
+            run_replay(source, ReplayPlan(), out=str(tmp_path / "out.db"), resume=True)
+
+
+def test_stops_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadowing, "TOLD_EACH", 2)
+    with Ledger.open(ledger_of(SAME, tmp_path / "source.db"), read_only=True) as source:
+        job = Job(source, ReplayPlan(), "c", 0, source.store.head(), FirstFit, None, lambda: True)
+        result = shadowing.run_shadow(job, None, resume=False)
+    assert (result.finished, result.stopped_at) == (False, 2)
