@@ -52,13 +52,14 @@ _FEW = 64
 
 class ShapeColumns:
     """What the columns say of one shape, row by row: `now` and `later` are the nodes that take it on what is idle, or
-    only on what will be; `scores` those of `node_order`, of nodes that take it, kept as long as `scored_for` is the
-    session's configuration."""
+    only on what will be, `open` whether there is any; `scores` those of `node_order`, of nodes that take it, kept as
+    long as `scored_for` is the session's configuration."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.epoch = -1
         self.seen = self.objects_seen = 0
+        self.open = False
         self.checks: frozenset[str] = NOTHING
         self.fits_now: Mask = np.zeros(0, dtype=bool)
         self.fits_later: Mask = np.zeros(0, dtype=bool)
@@ -157,6 +158,9 @@ class Feasible:
         elif found.seen != len(table.log):
             news = table.log[found.seen :]
             self._rows(found, np.array(news if len(news) == 1 else sorted(set(news)), dtype=np.intp))
+        else:
+            return found
+        found.open = bool(found.now.any() or found.later.any())
         found.checks, found.epoch = self.checks, table.epoch
         found.seen, found.objects_seen = len(table.log), objects
         return found
@@ -175,11 +179,10 @@ class Feasible:
         else:
             columns = self.compared(shape)
             asked = shape.request[columns] - EPSILON
-            grid = np.ix_(rows, columns)
-            idle = table.idle[grid]
-            found.fits_now[rows] = (asked < idle).all(axis=1)
-            future = idle + table.releasing[grid] - table.pipelined[grid]
-            found.fits_later[rows] = (asked < future).all(axis=1)
+            idle = table.idle[rows]
+            found.fits_now[rows] = (asked < idle[:, columns]).all(axis=1)
+            future = idle + table.releasing[rows] - table.pipelined[rows]
+            found.fits_later[rows] = (asked < future[:, columns]).all(axis=1)
         ok = self.statics.of(shape, self.checks).ok[rows]
         if POD_COUNT in self.checks:
             most = table.pods_max[rows]

@@ -49,7 +49,7 @@ POINTS: dict[str, str] = {
 }
 """Each extension point with the switch that turns it off for a plugin; '' for none. The functions:
 
-job_order, task_order                     (left, right) -> -1, 0 or 1; less comes first
+job_order, task_order                     (left, right) -> -1, 0 or 1; less comes first (with a key, see Session.add)
 queue_order                               (left, right) -> the same
 victim_queue_order                        (left, right, preemptor queue) -> the same
 predicate                                 (task) -> NDArray[bool] over the node table, or None for no opinion
@@ -130,13 +130,22 @@ class Session:
         self.held: dict[str, Vector] = {}
         self._functions: dict[str, dict[str, Callable[..., Any]]] = {point: {} for point in POINTS}
         self._tiers: dict[str, list[list[Callable[..., Any]]]] = {}
+        self._flat: dict[str, list[Callable[..., Any]]] = {}
+        self._keys: dict[Callable[..., Any], Callable[[Any], Any]] = {}
 
     # --- registering ----------------------------------------------------------------------------------------------
 
-    def add(self, point: str, plugin: str, function: Callable[..., Any]) -> None:
-        """A plugin's function at an extension point of POINTS."""
+    def add(
+        self, point: str, plugin: str, function: Callable[..., Any], key: Callable[[Any], Any] | None = None
+    ) -> None:
+        """A plugin's function at an extension point of POINTS. An order may give the `key` by which it orders too, so
+        that a sort need not ask it for each pair: less is first, and the key of one changes only with what is done for
+        itself."""
         self._functions[point][plugin] = function
+        if key is not None:
+            self._keys[function] = key
         self._tiers.pop(point, None)
+        self._flat.pop(point, None)
 
     def on_change(self, allocate: Callable[[SessionTask], None], deallocate: Callable[[SessionTask], None]) -> None:
         """A plugin's handlers of places given and taken."""
@@ -156,7 +165,10 @@ class Session:
 
     def functions(self, point: str) -> list[Callable[..., Any]]:
         """The same without the tiers."""
-        return [function for tier in self.tiers(point) for function in tier]
+        found = self._flat.get(point)
+        if found is None:
+            found = self._flat[point] = [function for tier in self.tiers(point) for function in tier]
+        return found
 
     # --- orders ---------------------------------------------------------------------------------------------------
 
@@ -192,9 +204,39 @@ class Session:
                 return found
         return 0
 
-    job_key = property(lambda self: cmp_to_key(self.compare_jobs))
-    queue_key = property(lambda self: cmp_to_key(self.compare_queues))
-    task_key = property(lambda self: cmp_to_key(self.compare_tasks))
+    @property
+    def job_key(self) -> Callable[[SessionJob], Any]:
+        """The key of `compare_jobs`, for as long as nobody adds to the session."""
+        keys = self._keys_of("job_order")
+        if keys is None:
+            return cmp_to_key(self.compare_jobs)
+        return lambda job: (*[key(job) for key in keys], job.created, job.uid)
+
+    @property
+    def queue_key(self) -> Callable[[SessionQueue], Any]:
+        """The key of `compare_queues`: asked pair by pair, as one queue's share changes another's."""
+        return cmp_to_key(self.compare_queues)
+
+    @property
+    def task_key(self) -> Callable[[SessionTask], Any]:
+        """The key of `compare_tasks`."""
+        keys = self._keys_of("task_order")
+        if keys is None:
+            return cmp_to_key(self.compare_tasks)
+
+        def of(task: SessionTask) -> Any:
+            if task.unread:
+                self.read(task)
+            return (*[key(task) for key in keys], task.index, task.created, task.uid)
+
+        return of
+
+    def _keys_of(self, point: str) -> list[Callable[[Any], Any]] | None:
+        """The keys of all functions at a point; None where one has none."""
+        functions = self.functions(point)
+        if all(function in self._keys for function in functions):
+            return [self._keys[function] for function in functions]
+        return None
 
     # --- questions ------------------------------------------------------------------------------------------------
 

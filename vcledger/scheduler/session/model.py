@@ -85,8 +85,9 @@ def fits(asked: Vector, limit: Vector) -> bool:
 class SessionTask:
     """A task. `request` is never changed in place; tasks with the same `like` (see `shape.Shape`) are alike to every
     predicate and to every score that looks at one node alone (the same request, selectors, tolerations …), so that they
-    share their evaluation. `index` is the task's in its job; `index`, `created` and `like` follow from the pod's
-    object, which is read for those that wait; of the others (`unread`) `Session.read` fills them in."""
+    share their evaluation. `index` is the task's in its job, `nominated` the node that an earlier cycle promised it;
+    these, `created` and `like` follow from the pod's object, which is read for those that wait; of the others
+    (`unread`) `Session.read` fills them in."""
 
     uid: str
     namespace: str
@@ -103,6 +104,7 @@ class SessionTask:
     best_effort: bool = False
     gated: bool = False
     like: Any = None
+    nominated: str = ""
     position: int = 0
     unread: bool = False
 

@@ -10,6 +10,7 @@ to the first that is final.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,7 @@ class Refusals:
         self._names, self._found = names, found
         self.everywhere = everywhere
 
-    @property
+    @cached_property
     def message(self) -> str:
         """The scheduler's sentence, `0/3 nodes are unavailable: …`."""
         counts: dict[str, int] = {}

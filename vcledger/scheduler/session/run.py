@@ -107,8 +107,8 @@ def _tell(ssn: Session, outcome: Outcome, gang: bool) -> None:
     bound = {one.task.uid for one in outcome.decisions if isinstance(one, Placed) and not one.pipelined}
     for uid in sorted(ssn.waiting):
         job = ssn.waiting[uid]
-        said = gang_error(job) if gang else ""
         job.job_error = fit_error(job)
+        said = gang_error(job, job.job_error) if gang else ""
         found = outcome.jobs.get(uid)
         if found is None:
             found = JobOutcome(uid, "untried", ready=job.ready_count, needed=job.min_available)

@@ -54,7 +54,7 @@ class Shapes:
         spec = pod.spec
         selector = _encode((spec.node_selector, spec.affinity, spec.tolerations))
         looks, volumes = looks_at_pods(pod), uses_volumes(pod)
-        images = tuple(one.image for one in spec.containers or ())
+        images = tuple(one.image for one in (*(spec.containers or ()), *(spec.init_containers or ())))
         key: Any = (request.tobytes(), best_effort, selector, images, looks, volumes)
         if looks or volumes:
             key = (*key, self._own(pod))

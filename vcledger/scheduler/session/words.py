@@ -49,15 +49,15 @@ def fit_error(job: SessionJob) -> str:
     return message
 
 
-def gang_error(job: SessionJob) -> str:
-    """What the gang plugin writes of a job that isn't ready; '' of one that is."""
+def gang_error(job: SessionJob, sentence: str) -> str:
+    """What the gang plugin writes of a job that isn't ready, '' of one that is; `sentence` is its `fit_error`."""
     if is_ready(job):
         return ""
     schedulable = sum(
         1 for task in job.by_status.get(PENDING, {}).values() if job.tried.get(task.uid, (PENDING, ""))[0] in _HELD
     )
     unready = job.min_available - schedulable - job.ready_count
-    return f"{unready}/{len(job.tasks)} tasks in gang unschedulable: {fit_error(job)}"
+    return f"{unready}/{len(job.tasks)} tasks in gang unschedulable: {sentence}"
 
 
 def task_why(job: SessionJob, task: SessionTask) -> Why:

@@ -46,11 +46,17 @@ class Choice:
 
     def place(self, task: SessionTask) -> tuple[int, bool, float | None] | None:
         """The row of the best node, whether the task fits into what is idle there, and the score where there was a
-        choice. None: no node takes it."""
+        choice. A node that an earlier cycle has promised it comes before any other, also where it has to wait for what
+        is being released there. None: no node takes it."""
         if task.like is None:
             return None
         columns = self.feasible.columns(task.like)
+        if not columns.open:
+            return None
         now, later = self._masks(task, columns)
+        promised = self.ssn.nodes.row.get(task.nominated) if task.nominated else None
+        if promised is not None and (now[promised] or later[promised]):
+            return promised, bool(now[promised]), None
         for mask, idle in ((now, True), (later, False)):
             rows = np.flatnonzero(mask)
             if len(rows) == 1:
@@ -86,7 +92,7 @@ class Choice:
     def _scores(self, task: SessionTask, columns: ShapeColumns) -> NDArray[np.float64]:
         """The scores of the task's shape by row, asked anew for rows that changed."""
         table = self.ssn.nodes
-        if columns.scored_for is not self.ssn.conf:
+        if columns.scored_for is not self.ssn.conf or columns.scored_objects != len(table.object_log):
             columns.scores = np.zeros(len(table))
             rows: Any = np.arange(len(table), dtype=np.intp)
             columns.scored_for = self.ssn.conf
@@ -98,7 +104,7 @@ class Choice:
             for function in self.scorers:
                 total += function(task, rows)
             columns.scores[rows] = total
-        columns.scored = len(table.log)
+        columns.scored, columns.scored_objects = len(table.log), len(table.object_log)
         return columns.scores
 
 
@@ -106,13 +112,14 @@ class _Allocate:
     def __init__(self, ssn: Session, outcome: Outcome) -> None:
         self.ssn, self.outcome = ssn, outcome
         self.choice = Choice(ssn)
+        self.job_key = ssn.job_key
         self.tasks: dict[str, list[tuple[Any, SessionTask]]] = {}
         self.failed_roles: dict[str, set[str]] = {}
 
     def run(self) -> None:
         ssn = self.ssn
-        jobs = self._jobs()
-        queues = [(ssn.queue_key(ssn.queues[name]), name) for name in sorted(jobs)]
+        jobs, queue_key = self._jobs(), ssn.queue_key
+        queues = [(queue_key(ssn.queues[name]), name) for name in sorted(jobs)]
         heapify(queues)
         while queues:
             _, name = heappop(queues)
@@ -125,12 +132,12 @@ class _Allocate:
                 continue
             _, job = heappop(waiting)
             if self._job(job):
-                heappush(waiting, (ssn.job_key(job), job))
-            heappush(queues, (ssn.queue_key(queue), name))
+                heappush(waiting, (self.job_key(job), job))
+            heappush(queues, (queue_key(queue), name))
 
     def _jobs(self) -> dict[str, list[tuple[Any, SessionJob]]]:
         """The jobs that take part, by queue, as heaps."""
-        ssn = self.ssn
+        ssn, task_key = self.ssn, self.ssn.task_key
         gated = "enqueue" in ssn.conf.actions
         found: dict[str, list[tuple[Any, SessionJob]]] = {}
         for uid in sorted(ssn.waiting):
@@ -143,11 +150,11 @@ class _Allocate:
             if invalid is not None:
                 self._note(job, "invalid", invalid[1], invalid[0])
                 continue
-            tasks = [(ssn.task_key(task), task) for task in job.pending() if not task.gated and not task.best_effort]
+            tasks = [(task_key(task), task) for task in job.pending() if not task.gated and not task.best_effort]
             if tasks:
                 heapify(tasks)
                 self.tasks[uid] = tasks
-                found.setdefault(job.queue, []).append((ssn.job_key(job), job))
+                found.setdefault(job.queue, []).append((self.job_key(job), job))
         for heap in found.values():
             heapify(heap)
         return found

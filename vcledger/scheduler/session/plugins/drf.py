@@ -31,7 +31,7 @@ class Drf:
 
     def on_open(self, ssn: Session) -> None:
         self.jobs, self.total, self.columns = ssn.jobs, ssn.total, counted(ssn.total)
-        ssn.add("job_order", self.name, lambda left, right: sign(self.share(left), self.share(right)))
+        ssn.add("job_order", self.name, lambda left, right: sign(self.share(left), self.share(right)), self.share)
         ssn.add("preemptable", self.name, self.preemptable)
         ssn.on_change(self._changed, self._changed)
 

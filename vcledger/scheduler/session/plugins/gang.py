@@ -33,7 +33,7 @@ class Gang:
     def on_open(self, ssn: Session) -> None:
         self.jobs = ssn.jobs
         ssn.add("job_valid", self.name, valid)
-        ssn.add("job_order", self.name, lambda left, right: is_ready(left) - is_ready(right))
+        ssn.add("job_order", self.name, lambda left, right: is_ready(left) - is_ready(right), is_ready)
         ssn.add("job_ready", self.name, lambda job: is_ready(job) and _roles_reach(job, READY, best_effort=True))
         ssn.add("job_pipelined", self.name, lambda job: PERMIT if is_pipelined(job) else REJECT)
         ssn.add("job_starving", self.name, is_starving)

@@ -108,9 +108,10 @@ class NodeOrder:
 
     def _mean(self, task: SessionTask, rows: Rows, score: Any) -> Whole:
         added, weight = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        requested = self._requested(rows)
         for column in (CPU, MEMORY):
             have = self.ssn.nodes.allocatable[rows, column].astype(np.int64)
-            asked = (self._requested(rows, column) + (task.request[column] or UNASKED[column])).astype(np.int64)
+            asked = (requested[:, column] + (task.request[column] or UNASKED[column])).astype(np.int64)
             scored: Whole = score(np.minimum(asked, have), have)
             added += np.where(have > 0, scored, 0)
             weight += have > 0
@@ -127,19 +128,18 @@ class NodeOrder:
             columns.append(gpu)
         if not any(task.request[column] for column in columns):
             return np.zeros(len(rows), dtype=np.int64)
-        before = np.stack([self._requested(rows, column) for column in columns], axis=1)
-        have = self.ssn.nodes.allocatable[rows][:, columns]
+        before, have = self._requested(rows)[:, columns], self.ssn.nodes.allocatable[rows][:, columns]
         with_it = _evenness(before + task.request[columns], have)
         change = with_it - _evenness(before, have)
         half = SCORE_MAX // 2
         found: Whole = half + np.trunc((half + change) / 2).astype(np.int64)
         return found
 
-    def _requested(self, rows: Rows, column: int) -> Scores:
+    def _requested(self, rows: Rows) -> Scores:
         nodes = self.ssn.nodes
-        found: Scores = nodes.used[rows, column] + nodes.pipelined[rows, column]
+        found: Scores = nodes.used[rows] + nodes.pipelined[rows]
         for row, amount in self.gone.items():
-            found[rows == row] -= amount[column]
+            found[rows == row] -= amount
         return found
 
     # --- what holds for the task --------------------------------------------------------------------------------
@@ -222,6 +222,10 @@ def _evenness(used: Scores, have: Scores) -> Whole:
     """100 less the standard deviation of the parts in use, in whole parts of a hundred; what a node has none of is left
     out."""
     has = have > 0
+    if used.shape[1] == 2 and has.all():
+        two = np.minimum(used / have, 1.0)
+        even: Whole = ((1 - np.abs(two[:, 0] - two[:, 1]) / 2) * SCORE_MAX).astype(np.int64)
+        return even
     parts = np.minimum(np.divide(used, have, out=np.zeros_like(used), where=has), 1.0)
     number = has.sum(axis=1)
     mean = np.divide(parts.sum(axis=1), number, out=np.zeros(len(used)), where=number > 0)

@@ -26,8 +26,10 @@ class Priority:
 
     def on_open(self, ssn: Session) -> None:
         self.jobs = ssn.jobs
-        ssn.add("task_order", self.name, lambda left, right: sign(right.priority, left.priority))
-        ssn.add("job_order", self.name, lambda left, right: sign(right.priority, left.priority))
+        for point in ("task_order", "job_order"):
+            ssn.add(
+                point, self.name, lambda left, right: sign(right.priority, left.priority), lambda one: -one.priority
+            )
         ssn.add("preemptable", self.name, self.preemptable)
         ssn.add("job_starving", self.name, _starving)
 
