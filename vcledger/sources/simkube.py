@@ -90,7 +90,7 @@ def items(data: bytes, observer: Observer, tally: Tally) -> Iterator[NewEvent]:
     """The events that a trace tells or implies, by time. What is broken in it is named by the number of its event.
     Raises NotATrace."""
     trace = parse(data)
-    paths = {kind: _paths(tracked) for kind, tracked in trace.config.tracked_objects.items()}
+    paths = {kind.lstrip("/"): _paths(tracked) for kind, tracked in trace.config.tracked_objects.items()}
     owners, stories = Owners(paths, _lifecycles(trace, tally)), Stories(observer)
     back = sum(after.ts < before.ts for before, after in zip(trace.events, trace.events[1:], strict=False))
     if back:
@@ -140,22 +140,25 @@ def _paths(tracked: _Tracked) -> tuple[str, ...]:
     return (tracked.pod_spec_template_path,) if tracked.pod_spec_template_path is not None else ()
 
 
-def _lifecycles(trace: _Trace, tally: Tally) -> dict[tuple[str, str], list[Lifecycle]]:
-    """By kind and name of the owner; broken ones are counted. The hashes by which they are grouped cannot be made here:
+def _lifecycles(trace: _Trace, tally: Tally) -> dict[tuple[str, str], list[list[Lifecycle]]]:
+    """By kind and name of the owner, in groups of one hash; broken ones are counted. The hashes cannot be made here:
     they are of SimKube's own structures."""
-    found: dict[tuple[str, str], list[Lifecycle]] = {}
-    for owner, by_hash in trace.pod_lifecycles.items():
-        for value in [value for hash_ in sorted(by_hash) for value in by_hash[hash_]]:
-            tally.read()
-            try:
-                life = _lifecycle(value)
-            except Unusable as error:
-                tally.broken(0, f"pod_lifecycles of {shown(owner[1])}: {error}", _shown(value))
-                continue
-            if life is None:
-                tally.ignored("a SimKube lifecycle that is Empty: that pod never started")
-            else:
-                found.setdefault(owner, []).append(life)
+    found: dict[tuple[str, str], list[list[Lifecycle]]] = {}
+    for (kind, name), by_hash in trace.pod_lifecycles.items():
+        groups = found.setdefault((kind.lstrip("/"), name), [])
+        for hash_ in sorted(by_hash):
+            groups.append([])
+            for value in by_hash[hash_]:
+                tally.read()
+                try:
+                    life = _lifecycle(value)
+                except Unusable as error:
+                    tally.broken(0, f"pod_lifecycles of {shown(name)}: {error}", _shown(value))
+                    continue
+                if life is None:
+                    tally.ignored("a SimKube lifecycle that is Empty: that pod never started")
+                else:
+                    groups[-1].append(life)
     return found
 
 

@@ -140,20 +140,22 @@ class Stories:
         return story
 
     def _group_of_job(self, owner: Owner, owners: Owners) -> Story:
-        """The PodGroup of a Volcano Job: it has minAvailable members at least, or all."""
+        """The PodGroup of a Volcano Job: it has minAvailable members at least, or all, and runs when so many do."""
         since, first = owner.states[0]
         job = mapping(first.get("spec"))
         asked = sum(one.replicas or 0 for one in owners.templates(owner.gvk, first))
-        queue = job.get("queue") or DEFAULT_QUEUE
-        self._queues[str(queue)] = None
-        spec = {"minMember": count_or(job, "minAvailable", asked), "queue": queue}
-        story = [(False, self._podgroup(owner.identity, owner.name, owner, spec, "ADDED", CREATED, since, PENDING))]
+        least = count_or(job, "minAvailable", asked)
+        queue = str(job.get("queue") or DEFAULT_QUEUE)
+        self._queues[queue] = None
+        spec = {"minMember": least, "queue": queue}
+        started = sorted(start for start, _, _ in map(times_of, owner.pods) if start is not None)
+        steps: list[tuple[str, int, int, Mapping[str, Any]]] = [("ADDED", CREATED, since, PENDING)]
+        if 0 < least <= len(started):
+            steps.append(("MODIFIED", SCHEDULED, started[least - 1], RUNNING | {"running": least}))
         if owner.deleted is not None:
-            gone = owner.deleted
-            story.append(
-                (True, self._podgroup(owner.identity, owner.name, owner, spec, "DELETED", DELETED, gone, PENDING))
-            )
-        return story
+            steps.append(("DELETED", DELETED, max(owner.deleted, steps[-1][2]), steps[-1][3]))
+        about = owner.identity, owner.name, owner, spec
+        return [(step == DELETED, self._podgroup(*about, *how)) for how in steps for step in how[1:2]]
 
     def _podgroup(
         self,

@@ -86,10 +86,10 @@ class Owner:
 
 class Owners:
     """All objects of a trace. Take them in order of time with `apply` and `delete`; then `derive` their pods. `paths`
-    are the pointers to pod templates by kind."""
+    are the pointers to pod templates by kind, `lifecycles` those of each owner, by kind and name, in groups."""
 
     def __init__(
-        self, paths: Mapping[str, tuple[str, ...]], lifecycles: Mapping[tuple[str, str], Sequence[Lifecycle]]
+        self, paths: Mapping[str, tuple[str, ...]], lifecycles: Mapping[tuple[str, str], Sequence[list[Lifecycle]]]
     ) -> None:
         self.paths, self.lifecycles = paths, lifecycles
         self.all: list[Owner] = []
@@ -152,35 +152,45 @@ class Owners:
         """Finds the pods that an owner has had; counts what is not told."""
         since, first = owner.states[0]
         templates = self.templates(owner.gvk, first)
-        lives = self._lives(owner) if templates else []
+        groups = self._lives(owner) if templates else []
         if owner.gvk == BARE and templates:
-            life = lives[0] if lives else None
+            life = groups[0][0] if groups else None
             owner.pods = [Pod(owner.name, templates[0].pod, since, life, owner.deleted)]
-        elif lives and len(templates) == 1:
-            self._from_lifecycles(owner, lives)
-        else:
-            if lives:
-                tally.ignored(
-                    "SimKube lifecycles of an owner with several pod templates: not told of which", len(lives)
-                )
-            self._from_replicas(owner)
-            if templates and all(one.replicas is None for one in templates):
-                tally.ignored(f"{owner.gvk} without lifecycles: how many pods it had is not told")
+            return
+        matched = _matched(templates, groups)
+        if matched is not None:
+            for place, lives in enumerate(matched):
+                self._from_lifecycles(owner, place, lives)
+            return
+        if groups:
+            count = sum(map(len, groups))
+            tally.ignored("SimKube lifecycles of an owner with several pod templates: not told of which", count)
+        self._from_replicas(owner)
+        if templates and all(one.replicas is None for one in templates):
+            tally.ignored(f"{owner.gvk} without lifecycles: how many pods it had is not told")
 
-    def _lives(self, owner: Owner) -> list[Lifecycle]:
-        """The lifecycles in the time of an owner, and not of another of its name, by their starts."""
+    def _lives(self, owner: Owner) -> list[list[Lifecycle]]:
+        """The lifecycles in the time of an owner, and not of another of its name, each group by its starts."""
         found = self.lifecycles.get((owner.gvk, f"{owner.namespace}/{owner.name}"), ())
         since = owner.states[0][0] if owner.incarnation else 0
         until = owner.deleted
-        mine = [one for one in found if one.start >= since and (until is None or one.start <= until)]
-        return sorted(mine, key=lambda one: one.start)
+        mine = [
+            [one for one in group if one.start >= since and (until is None or one.start <= until)] for group in found
+        ]
+        return [sorted(group, key=lambda one: one.start) for group in mine if group]
 
-    def _from_lifecycles(self, owner: Owner, lives: Sequence[Lifecycle]) -> None:
-        """A pod for each, of the template that stood when it started."""
-        for number, life in enumerate(lives):
-            standing = [built for time, built in owner.states if time <= life.start] or [owner.states[0][1]]
-            for template in self.templates(owner.gvk, standing[-1])[:1]:
-                owner.pods.append(Pod(f"{template.prefix}-{number}", template.pod, life.start, life, owner.deleted))
+    def _from_lifecycles(self, owner: Owner, place: int, lives: Sequence[Lifecycle]) -> None:
+        """A pod for each, of the template that stood when it started. A job makes its pods when it begins, so as
+        many as it asks for have waited since then, and of those that are lacking none ever started."""
+        since, first = owner.states[0]
+        wanted = (self.templates(owner.gvk, first)[place].replicas or 0) if owner.gvk in (JOB, VOLCANO_JOB) else 0
+        for number in range(max(len(lives), wanted)):
+            life = lives[number] if number < len(lives) else None
+            created = since if life is None or number < wanted else life.start
+            started = created if life is None else life.start
+            standing = [built for time, built in owner.states if time <= started] or [first]
+            for template in self.templates(owner.gvk, standing[-1])[place : place + 1]:
+                owner.pods.append(Pod(f"{template.prefix}-{number}", template.pod, created, life, owner.deleted))
 
     def _from_replicas(self, owner: Owner) -> None:
         """As many pods as are asked for; the youngest go first, and all of a template when it changes."""
@@ -199,6 +209,20 @@ class Owners:
         for pods in alive.values():
             for pod in pods:
                 pod.deleted = owner.deleted
+
+
+def _matched(templates: Sequence[Template], groups: Sequence[list[Lifecycle]]) -> list[list[Lifecycle]] | None:
+    """The lifecycles for each template; None when it is not told. They are grouped by a hash that only SimKube can
+    make: with one template all are of it, with several each group must be as large as one template's number of pods."""
+    if not groups or not templates:
+        return None
+    if len(templates) == 1:
+        return [sorted((one for group in groups for one in group), key=lambda one: one.start)]
+    by_size = {len(group): group for group in groups}
+    sizes = [one.replicas for one in templates]
+    if len(by_size) != len(groups) or sorted(by_size) != sorted(size or 0 for size in sizes):
+        return None
+    return [by_size[size or 0] for size in sizes]
 
 
 def _shrink(pods: list[Pod], wanted: Template | None, time: int) -> None:

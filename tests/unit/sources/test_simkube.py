@@ -169,6 +169,51 @@ def test_a_volcano_job_is_a_gang(tmp_path: Path) -> None:
     assert sum("several pod templates" in reason for reason in report.ignored) == 1
 
 
+def test_a_volcano_job_whose_lifecycles_can_be_told_apart(tmp_path: Path) -> None:
+    """By their number: one of the master's, two of the workers'."""
+    tasks = [
+        {"name": "master", "replicas": 1, "template": template()},
+        {"name": "w", "replicas": 2, "template": template()},
+    ]
+    job = owner("Job", "train", {"minAvailable": 3, "tasks": tasks}, "batch.volcano.sh/v1alpha1")
+    ran = {1: [finished(5, 9), finished(4, 9)], 2: [finished(6, 8)]}
+    whole = msgspec.msgpack.decode(trace(at(0, job)), strict=False)
+    whole["pod_lifecycles"] = {("batch.volcano.sh/v1alpha1.Job", "ns/train"): ran}
+    imported(tmp_path, written(tmp_path, "t", msgspec.msgpack.encode(whole)))
+    started = {name: second for what, name, second in story(tmp_path) if what == "Modified" and second < 8}
+    assert [name for what, name, second in story(tmp_path) if second == 0] == [
+        "train-master-0",
+        "train-w-0",
+        "train-w-1",
+    ]
+    assert started == {"train-master-0": 6, "train-w-0": 4, "train-w-1": 5}
+    assert story(tmp_path, "PodGroup") == [("Added", "train", 0), ("Modified", "train", 6)]
+    assert objects(tmp_path, "PodGroup", "train")[1]["status"] == {"phase": "Running", "running": 3}
+
+
+def test_a_job_has_all_its_pods_from_its_start(tmp_path: Path) -> None:
+    job = owner("Job", "batch", {"parallelism": 3, "completions": 9, "template": template()}, "batch/v1")
+    lives = {("batch/v1.Job", "ns/batch"): [finished(4, 6), finished(5, 7)]}
+    imported(tmp_path, written(tmp_path, "t", trace(at(0, job), lives=lives)))
+    assert [(name, second) for what, name, second in story(tmp_path) if what == "Added"] == [
+        ("batch-0", 0),
+        ("batch-1", 0),
+        ("batch-2", 0),
+    ]
+    assert [(name, second) for what, name, second in story(tmp_path) if what == "Deleted"] == [
+        ("batch-0", 6),
+        ("batch-1", 7),
+    ]
+
+
+def test_core_kinds_as_older_traces_write_them(tmp_path: Path) -> None:
+    lives = {("/v1.Pod", "ns/solo"): [finished(3, 9)]}
+    config = {"trackedObjects": {"/v1.Pod": {"podSpecTemplatePath": ""}}}
+    data = trace(at(1, owner("Pod", "solo", template()["spec"], "v1")), lives=lives, config=config)
+    imported(tmp_path, written(tmp_path, "t", data))
+    assert [second for _, _, second in story(tmp_path)] == [1, 3, 9, 9]
+
+
 def test_objects_of_kinds_that_the_ledger_keeps_are_kept(tmp_path: Path) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
