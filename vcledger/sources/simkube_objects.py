@@ -155,7 +155,7 @@ class Stories:
         if owner.deleted is not None:
             steps.append(("DELETED", DELETED, max(owner.deleted, steps[-1][2]), steps[-1][3]))
         about = owner.identity, owner.name, owner, spec
-        return [(step == DELETED, self._podgroup(*about, *how)) for how in steps for step in how[1:2]]
+        return [(how[1] == DELETED, self._podgroup(*about, *how)) for how in steps]
 
     def _podgroup(
         self,
