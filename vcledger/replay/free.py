@@ -227,7 +227,6 @@ class FreeReplay:
         world = self.world
         world.dirty = False
         if self._waits():
-            self.cycles += 1
             outcome = self.decider.decide(now, (now - self.start) // self.period)
             self._tell(outcome)
             for decision in outcome.decisions:
@@ -254,6 +253,7 @@ class FreeReplay:
                 world.hear(subject, event)
         if not fresh:
             return
+        self.cycles += 1
         cycle, begun = outcome.cycle, None
         for subject, event in [*framing[:1], *fresh, *framing[1:]]:
             if isinstance(event, CycleEnded):

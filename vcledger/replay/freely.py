@@ -87,6 +87,7 @@ def _go_on(run: FreeReplay, result: ResultLedger) -> None:
         for stored in result.ledger.store.read(to=result.held):
             run.world.see(codec.recorded(stored), stored.payload)
             now = max(now, stored.observed_at)
+            run.cycles += stored.type == "CycleStarted"
     result.now = now
     run.skip_to(now)
 

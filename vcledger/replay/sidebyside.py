@@ -13,6 +13,8 @@ from vcledger.replay.engine import ReplayResult, Usage, Wait
 
 QUEUES_SHOWN = 8
 NOTHING = "-"
+HIDDEN = ("pods", "ephemeral-storage")
+"""Resources whose use nobody asks for."""
 
 
 class Row(NamedTuple):
@@ -75,7 +77,9 @@ def _measured(
         if value is not None and base is not None and bases[number] != number and write(value) != write(base):
             cell += f" ({'+' if value > base else '-'}{write(abs(value - base))})"
         cells.append(cell)
-    of_record = {_text(recorded(one), write) for one in results} if recorded is not None else {NOTHING}
+    of_record = {NOTHING}
+    if recorded is not None:
+        of_record = {_text(recorded(one), write) for number, one in enumerate(results) if bases[number] == number}
     return Row(figure, min(of_record) if len(of_record) == 1 else NOTHING, tuple(cells))
 
 
@@ -111,7 +115,7 @@ def _wait(wait: Wait | None, name: str) -> float | None:
 
 def _usages(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
     """The mean and the peak of each resource's use."""
-    resources = list(dict.fromkeys(resource for one in results for resource in one.usage))
+    resources = list(dict.fromkeys(name for one in results for name in one.usage if name not in HIDDEN))
     found = []
     for resource in resources:
         for name in ("mean", "peak"):

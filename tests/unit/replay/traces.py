@@ -2,7 +2,8 @@
 
 Owns the objects and their order. Must not know the replay. Called by the tests of replay.
 
-The recorded scheduler is a simple one: it places a gang when it arrives, first fit, or leaves it pending for good.
+The recorded scheduler is a simple one: it serves whole gangs in the order of their arrival, each on the first nodes
+that have room, when there is room for all of it; a gang for which there never is stays pending.
 """
 
 from __future__ import annotations
@@ -100,17 +101,20 @@ def events(stage: Stage) -> list[NewEvent]:
         tell(0, 0, "ADDED", queue(name, 1))
     for number, cpus in enumerate(stage.nodes):
         tell(0, 1, "ADDED", node(f"n{number}", 1, cpu=str(cpus)))
-    held: list[tuple[float, int, int]] = []
+    held: list[tuple[int, int, int]] = []
+    turn = 0
     for number, gang in enumerate(stage.gangs):
-        places = _first_fit(stage, gang, held)
-        held += [(gang.arrives + 1 + gang.runs, place, gang.cpu) for place in places]
+        begins, places = _first_fit(stage, gang, held, max(turn, gang.arrives + 1))
+        if places:
+            turn = begins
+        held += [(begins + gang.runs, place, gang.cpu) for place in places]
         tell(gang.arrives, 2, "ADDED", group(number, gang, 1))
         for index in range(gang.pods):
             tell(gang.arrives, 3, "ADDED", member(number, index, gang, 1, "", "Pending"))
             if index < len(places):
                 there = f"n{places[index]}"
-                tell(gang.arrives + 1, 4, "MODIFIED", member(number, index, gang, 1, there, "Running"))
-                tell(gang.arrives + 1 + gang.runs, 5, "MODIFIED", member(number, index, gang, 1, there, "Succeeded"))
+                tell(begins, 4, "MODIFIED", member(number, index, gang, 1, there, "Running"))
+                tell(begins + gang.runs, 5, "MODIFIED", member(number, index, gang, 1, there, "Succeeded"))
     told = []
     for version, (second, _, _, change, thing) in enumerate(sorted(steps, key=lambda step: step[:3]), 1):
         meta = {**thing["metadata"], "resourceVersion": str(version)}
@@ -118,19 +122,22 @@ def events(stage: Stage) -> list[NewEvent]:
     return told
 
 
-def _first_fit(stage: Stage, gang: Gang, held: list[tuple[float, int, int]]) -> list[int]:
-    """The nodes of the gang's pods at its arrival, [] when too few find one."""
-    free = list(stage.nodes)
-    for until, place, cpu in held:
-        if until > gang.arrives:
-            free[place] -= cpu
-    places = []
-    for _ in range(gang.pods):
-        found = next((number for number, cpus in enumerate(free) if cpus >= gang.cpu), None)
-        if found is not None:
-            free[found] -= gang.cpu
-            places.append(found)
-    return places if len(places) >= gang.least else []
+def _first_fit(stage: Stage, gang: Gang, held: list[tuple[int, int, int]], turn: int) -> tuple[int, list[int]]:
+    """When all of the gang find nodes together, at its turn or when others have ended, and which; [] when never."""
+    for moment in sorted({turn, *(until for until, _, _ in held if until > turn)}):
+        free = list(stage.nodes)
+        for until, place, cpu in held:
+            if until > moment:
+                free[place] -= cpu
+        places = []
+        for _ in range(gang.pods):
+            found = next((number for number, cpus in enumerate(free) if cpus >= gang.cpu), None)
+            if found is not None:
+                free[found] -= gang.cpu
+                places.append(found)
+        if len(places) == gang.pods:
+            return moment, places
+    return turn, []
 
 
 def ledger_of(stage: Stage, path: Path) -> str:

@@ -1,0 +1,68 @@
+"""Replays on a real Dask cluster of two workers, one of which is killed meanwhile: the results are the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.replay.test_workers import LONG, digests, jobs_of, told
+from tests.unit.replay.traces import ledger_of
+from vcledger.replay.on_dask import DaskMissing, DaskUnreachable, run_on_dask
+from vcledger.replay.workers import Blind, run_here, run_jobs
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as found:
+        yield found
+
+
+def test_a_worker_is_killed_and_the_results_are_the_same(cluster: Any, tmp_path: Path) -> None:
+    trace = ledger_of(LONG, tmp_path / "long.db")
+    for name in ("calm", "killed"):
+        (tmp_path / name).mkdir()
+    calm = jobs_of(trace, tmp_path / "calm")
+    expected = told(run_here(calm, Blind(), lambda: False))
+    jobs = jobs_of(trace, tmp_path / "killed")
+    killed: list[int] = []
+
+    def look() -> bool:
+        """Asked while it waits: kills a worker as soon as a result ledger has come about, long before the end."""
+        if not killed and any(Path(job.out or "").exists() for job in jobs):
+            pids = [worker.pid for worker in cluster.workers.values()]
+            os.kill(pids[0], signal.SIGKILL)
+            killed.append(pids[0])
+        return False
+
+    found = run_on_dask(jobs, cluster.scheduler_address, Blind(), look)
+    assert len(killed) == 1
+    assert [ran.label for ran in found] == ["base", "more"]
+    assert told(found) == expected
+    assert digests(jobs) == digests(calm)
+
+
+def test_without_dask_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr("vcledger.replay.on_dask.import_module", missing)
+    with pytest.raises(DaskMissing, match=r"Dask is not installed: pip install 'vcledger\[dask\]'"):
+        run_jobs([], dask="tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://here"])
+def test_no_scheduler_there(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vcledger.replay.on_dask.CONNECT_SECONDS", 1)
+    with pytest.raises(DaskUnreachable, match=f"no Dask scheduler answers at {address}"):
+        run_jobs([], dask=address)

@@ -1,0 +1,121 @@
+"""Jobs here and on processes: the same results, in the order of the jobs, whoever dies or is told to stop."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.unit.replay.traces import Gang, Stage, ledger_of
+from vcledger.ledger import Ledger
+from vcledger.replay.digest import result_digest
+from vcledger.replay.engine import ReplayPlan
+from vcledger.replay.variants import Job, Ran, Trace, Variant, make_jobs
+from vcledger.replay.workers import Blind, run_here, run_jobs, run_on_processes
+
+LONG = Stage((4, 4, 2), tuple(Gang(3, 2, 1 + n % 2, n * 6, 5 + n % 7 * 2) for n in range(110)))
+"""Hundreds of moments: a replay looks up and says how far it has come several times."""
+
+MORE = Variant("more", {"--add-nodes": ("2:cpu=4,memory=16Gi",)})
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return ledger_of(LONG, tmp_path_factory.mktemp("trace") / "long.db")
+
+
+def jobs_of(trace: str, out: Path | None, *, resume: bool = False) -> list[Job]:
+    place = None if out is None else str(out)
+    return make_jobs(ReplayPlan(mode="free", seed=5), {}, [MORE], [Trace(trace, "c")], out=place, resume=resume)
+
+
+def told(found: Sequence[Ran]) -> list[object]:
+    """What does not depend on where a replay ran."""
+    from msgspec.structs import replace
+
+    assert all(not ran.error for ran in found), found
+    return [(ran.label, replace(ran.result, ledger="")) for ran in found if ran.result is not None]
+
+
+def digests(jobs: Sequence[Job]) -> list[str]:
+    """The digest of each result ledger."""
+    found = []
+    for job in jobs:
+        with Ledger.open(job.out or "", read_only=True) as ledger:
+            found.append(result_digest(ledger))
+    return found
+
+
+class Acts(Blind):
+    """A watcher that does something once, when a job has begun."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self.act, self.acted = act, False
+        self.ended: list[int] = []
+
+    def moved(self, job: int, share: float) -> None:
+        if share > 0 and not self.acted:
+            self.acted = True
+            self.act()
+
+    def done(self, job: int, ran: Ran) -> None:
+        self.ended.append(job)
+
+
+def test_an_error_of_one_job_is_its_line_and_the_others_go_on(trace: str, tmp_path: Path) -> None:
+    jobs = make_jobs(ReplayPlan(mode="free"), {}, [], [Trace(str(tmp_path / "none.db"), "c"), Trace(trace, "c", 0, 40)])
+    watcher = Acts(lambda: None)
+    first, second = run_jobs(jobs, watcher=watcher)
+    assert first.result is None
+    assert "none.db" in first.error
+    assert second.result is not None
+    assert second.result.finished
+    assert watcher.ended == [0, 1]
+
+
+def test_what_has_not_begun_when_it_is_told_to_stop_is_missing(trace: str) -> None:
+    assert run_here(jobs_of(trace, None), Blind(), lambda: True) == []
+
+
+@pytest.fixture(scope="module")
+def calm(trace: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], list[str]]:
+    """What comes of two jobs that run one after the other: results, and digests of the result ledgers."""
+    jobs = jobs_of(trace, tmp_path_factory.mktemp("calm"))
+    return told(run_here(jobs, Blind(), lambda: False)), digests(jobs)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced_and_its_replay_goes_on(
+    trace: str, tmp_path: Path, calm: tuple[list[object], list[str]]
+) -> None:
+    def kill() -> None:
+        os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+
+    watcher = Acts(kill)
+    jobs = jobs_of(trace, tmp_path)
+    found = run_jobs(jobs, workers=2, watcher=watcher)
+    assert watcher.acted
+    assert sorted(watcher.ended) == [0, 1]
+    assert [ran.label for ran in found] == ["base", "more"]
+    assert (told(found), digests(jobs)) == calm
+
+
+@pytest.mark.slow
+def test_told_to_stop_processes_end_cleanly_and_the_replays_can_go_on(
+    trace: str, tmp_path: Path, calm: tuple[list[object], list[str]]
+) -> None:
+    stopped = False
+
+    def press() -> None:
+        nonlocal stopped
+        stopped = True
+
+    jobs = jobs_of(trace, tmp_path)
+    found = run_on_processes(jobs, 2, Acts(press), lambda: stopped)
+    assert any(ran.result is not None and not ran.result.finished for ran in found)
+    again = run_here(jobs_of(trace, tmp_path, resume=True), Blind(), lambda: False)
+    assert (told(again), digests(jobs)) == calm
