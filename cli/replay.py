@@ -19,6 +19,7 @@ from cli.common import (
     DataOutputOption,
     Model,
     ModelOption,
+    SchedulerArgsOption,
     fail,
 )
 from cli.replay_options import (
@@ -104,6 +105,7 @@ def replay(
         Expect | None, typer.Option("--expect", help="same: exit 1 where the replay differs from the record")
     ] = None,
     model: ModelOption = None,
+    scheduler_args: SchedulerArgsOption = None,
     output: DataOutputOption = DataOutput.table,
 ) -> None:
     """Runs what was recorded again, offline, with Volcano's actions and plugins, and shows what differs.
@@ -112,6 +114,7 @@ def replay(
     """
     from vcledger.replay.engine import ReplayPlan
     from vcledger.replay.variants import make_jobs, read_seeds, read_variant
+    from vcledger.schedulerargs import config_of
 
     variants = [read_variant(text, read_text) for text in variant or ()]
     options = base_options(add_nodes, remove_node, set_, scale_requests)
@@ -124,6 +127,7 @@ def replay(
         conf="" if config is None else read_text(str(config)),
         seed=seed or 0,
         model=None if model is None else Model(model).value,
+        options=None if scheduler_args is None else config_of(read_text(str(scheduler_args))),
     )
     jobs = make_jobs(
         plan,

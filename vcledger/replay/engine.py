@@ -14,6 +14,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from projections.cache import CacheConfig
 from vcledger.errors import BadTime, VcledgerError
 from vcledger.ledger import Ledger
 from vcledger.replay.deciding import MakeDecider, session_decider
@@ -37,6 +38,7 @@ class ReplayPlan:
     changes         what differs from the record, applied in this order
     name            a word for people (a variant's)
     model           the cache's model, None: what the ledger is read with (`Ledger.ways`)
+    options         the scheduler's options that the cache depends on, None: as with the model
     period_seconds  time between two cycles (Volcano's --schedule-period)
     """
 
@@ -49,6 +51,7 @@ class ReplayPlan:
     changes: tuple[Change, ...] = ()
     name: str = ""
     model: str | None = None
+    options: CacheConfig | None = None
     period_seconds: float = 1.0
 
 
@@ -68,6 +71,11 @@ class Job:
     decider: MakeDecider
     progress: Callable[[Progress], None] | None
     stop: Callable[[], bool]
+
+    def ways(self) -> tuple[str, CacheConfig]:
+        """The cache's model and its configuration."""
+        model, options = self.source.ways(self.cluster)
+        return self.plan.model or model, self.plan.options or options
 
 
 def run_replay(

@@ -36,7 +36,7 @@ TOLD_EACH = 256
 
 def run_free(job: Job, out: str, *, resume: bool) -> ReplayResult:
     """Runs or goes on with a free replay whose result ledger is at `out`."""
-    model, config = job.source.ways(job.cluster)
+    model, config = job.ways()
     reading = Reading(job.source, job.cluster, job.first, job.last, job.plan.changes)
     record = Record(config.scheduler_names)
     for given in reading:
@@ -44,7 +44,7 @@ def run_free(job: Job, out: str, *, resume: bool) -> ReplayResult:
     spans = spans_of(record)
     result = ResultLedger(out, job.cluster, resume=resume)
     try:
-        world = World(record, courses_of(record, spans), spans, job.plan.seed, job.plan.model or model, config)
+        world = World(record, courses_of(record, spans), spans, job.plan.seed, model, config)
         decider = job.decider(world.cache, world.pod_of)
         world.touch = decider.touch
         result.begin(origin_of_job(job), record.first_time or 0)
@@ -63,15 +63,13 @@ def run_free(job: Job, out: str, *, resume: bool) -> ReplayResult:
 def origin_of_job(job: Job) -> Origin:
     """What the result ledger's first event says. The digest covers all that decides the replay's course."""
     plan = job.plan
-    ways = job.source.ways(job.cluster)
+    model, options = job.ways()
     parts = (
-        plan.mode, job.cluster, job.first, job.last, plan.conf, plan.seed, plan.changes, plan.model or ways[0],
-        plan.period_seconds, _digest_of_source(job),
+        plan.mode, job.cluster, job.first, job.last, plan.conf, plan.seed, plan.changes, model,
+        options, plan.period_seconds, _digest_of_source(job),
     )  # fmt: skip
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
-    return Origin(
-        digest, plan.mode, plan.seed, plan.name, job.cluster, job.first, job.last, plan.conf, plan.model or ways[0]
-    )
+    return Origin(digest, plan.mode, plan.seed, plan.name, job.cluster, job.first, job.last, plan.conf, model)
 
 
 def _digest_of_source(job: Job) -> str:

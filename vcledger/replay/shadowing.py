@@ -68,8 +68,8 @@ def run_shadow(job: Job, out: str | None, *, resume: bool) -> ReplayResult:
     if resume:
         raise ShadowStartsAnew("a shadow replay starts anew each time: leave --resume out, and name another --out")
     plan, source = job.plan, job.source
-    model, config = source.ways(job.cluster)
-    projection = cache_projection(plan.model or model, config)
+    model, config = job.ways()
+    projection = cache_projection(model, config)
     cache = Folder(source.store).at(projection, job.cluster, job.first)
     events = events_of(source.store, job.cluster, job.first, job.last)
     shadow = Shadow(cache, events, round(plan.period_seconds * 1_000_000))
