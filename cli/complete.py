@@ -129,10 +129,11 @@ def further_name(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def pod_or_job(ctx: typer.Context, incomplete: str) -> list[str]:
-    """`why`'s argument: a pod's name, NS/POD, pod/NAME or job/NAME."""
+    """`why`'s argument: a pod's name, NS/POD, pod/NAME, job/NAME, queue/NAME or node/NAME."""
     word, slash, _ = incomplete.partition("/")
     if not slash:
-        return from_ledger(ctx, incomplete, names(ctx, "tasks")) + begun(incomplete, ("pod/", "job/"))
+        kinds = begun(incomplete, ("pod/", "job/", "queue/", "node/"))
+        return from_ledger(ctx, incomplete, names(ctx, "tasks")) + kinds
     if plural_of(word):
         return prefixed(ctx, incomplete, word)
     return from_ledger(

@@ -73,13 +73,13 @@ def waiting(ledger: Ledger, at: str) -> Iterator[Explanation]:
 @pytest.mark.parametrize(
     ("name", "at"),
     [
-        ("02", FIRST),
-        ("02", AFTER),
-        ("03", BOUND_AND_PENDING),
-        ("03", IN_FLIGHT),
+        pytest.param("02", FIRST, marks=pytest.mark.slow),
+        pytest.param("02", AFTER, marks=pytest.mark.slow),
+        pytest.param("03", BOUND_AND_PENDING, marks=pytest.mark.slow),
+        pytest.param("03", IN_FLIGHT, marks=pytest.mark.slow),
         ("03", VOLUMES_END),
         ("05", "marker:volcano-cache-dump-2-bind-always-fails.json"),
-        ("07", "marker:volcano-cache-dump-4-after-scheduler-restart.json"),
+        pytest.param("07", "marker:volcano-cache-dump-4-after-scheduler-restart.json", marks=pytest.mark.slow),
         pytest.param("06", CONTENDED, marks=pytest.mark.slow),
     ],
 )
@@ -125,7 +125,17 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "at", "target", "text"), CHANGES, ids=[f"{c[0]}-{c[2]}-{c[3][:24]}" for c in CHANGES])
+OFTEN = ("partial-2of6-w-1", "gang-12x6-w-1", "job/gpu-too-many", "job/queue-missing", "never-prov", "bound-elsewhere")
+"""Of these every run asks; of the others the slow one."""
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "target", "text"),
+    [
+        pytest.param(*one, id=f"{one[0]}-{one[2]}-{one[3][:24]}", marks=[] if one[2] in OFTEN else [pytest.mark.slow])
+        for one in CHANGES
+    ],
+)
 def test_the_changes_that_would_have_let_it_run(
     paths: Callable[[str], str], name: str, at: str, target: str, text: str
 ) -> None:
@@ -273,3 +283,14 @@ def test_queues_and_nodes_on_the_command_line(call: Call, words: tuple[str, ...]
     data = json.loads(call(*words, "-o", "json").stdout)
     assert data["verdict"] in {*QUEUE_VERDICTS, *NODE_VERDICTS}
     assert data["evidence"][-1]["known"] == "recomputed"
+
+
+def test_the_page_has_every_key_and_every_state() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "why.md").read_text(encoding="utf-8")
+    told = {word.strip() for row in page.splitlines() if row.startswith("| ") for word in row.split("|")[1].split(",")}
+    keys = {field for field in Explanation.__struct_fields__ if field not in {"namespace", "name", "also"}}
+    assert keys | {"history", "time_in_state_seconds"} <= told
+    rows = dict(row.strip("| ").split(" | ", 1) for row in page.splitlines() if row.count(" | ") == 1)
+    assert {state: rows.get(state) for state in STATES} == STATES
+    for verdict in (*QUEUE_VERDICTS, *NODE_VERDICTS):
+        assert f"`{verdict}`" in page

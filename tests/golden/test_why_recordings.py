@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from projections.diagnosis.model import VERDICTS, Explanation
-from projections.diagnosis.text import lines, plain
+from projections.diagnosis.text import LINES_MAX, lines, plain
 from tests.data import recording
 from vcledger import gaps
 from vcledger.ledger import Ledger
@@ -484,7 +484,7 @@ def check_shape(ledger: Ledger, answer: Explanation) -> None:
     assert len(ledger.store.get(sorted(set(positions)))) == len(set(positions))
     text = plain(lines(answer))
     assert answer.verdict in text
-    assert len(text.splitlines()) <= 14
+    assert len(text.splitlines()) <= LINES_MAX
 
 
 @pytest.mark.parametrize(
