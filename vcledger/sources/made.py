@@ -9,6 +9,7 @@ All of it is inferred: no API server has sent these objects.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -37,13 +38,20 @@ def meta(identity: str, name: str, created: int, version: int, namespace: str = 
     """Metadata of an object; its uid comes from `identity`, created in microseconds."""
     found = {
         "name": name,
-        "uid": str(uuid5(_UIDS, identity)),
+        "uid": uid_of(identity),
         "resourceVersion": str(version),
         "creationTimestamp": stamp(created),
     }
     return found | ({"namespace": namespace} if namespace else {})
 
 
+@lru_cache(1 << 14)
+def uid_of(identity: str) -> str:
+    """The uid of what is called so."""
+    return str(uuid5(_UIDS, identity))
+
+
+@lru_cache(1 << 14)
 def stamp(time: int) -> str:
     """Whole seconds, as the API server writes them."""
     return format_time(time - time % MICROS)
