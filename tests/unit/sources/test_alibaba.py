@@ -178,6 +178,7 @@ def test_a_broken_node_is_named_and_its_neighbours_are_stored(tmp_path: Path) ->
     assert [one.line for one in report.broken] == [3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_rows_that_go_back_in_time_are_put_in_order_and_told(tmp_path: Path) -> None:
     rows = PODS.splitlines(keepends=True)
     shuffled = rows[0] + "".join([rows[3], rows[1], rows[4], rows[2]])
@@ -190,6 +191,7 @@ def test_rows_that_go_back_in_time_are_put_in_order_and_told(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.slow
 def test_importing_again_or_longer_adds_what_is_new(tmp_path: Path) -> None:
     first = imported(tmp_path, table(tmp_path, PODS), table(tmp_path, NODES, "nodes.csv"))
     again = imported(tmp_path, table(tmp_path, PODS), table(tmp_path, NODES, "nodes.csv"))
@@ -219,6 +221,7 @@ def test_a_sampled_list_has_no_times(tmp_path: Path) -> None:
     assert detect(b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,deletion_time\n") is Format.unknown
 
 
+@pytest.mark.slow
 def test_a_list_alone_says_what_is_missing(tmp_path: Path) -> None:
     pods = imported(tmp_path, table(tmp_path, PODS), db="pods.db")
     nodes = imported(tmp_path, table(tmp_path, NODES, "nodes.csv"), db="nodes.db")
@@ -263,6 +266,7 @@ def test_a_list_without_a_good_row_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_whatever_is_done_to_a_file_no_good_row_is_lost(tmp_path: Path, seed: int) -> None:
     """Bytes are changed in half of the rows; the others come in, and every row is accounted for."""
     print(f"seed {seed}")

@@ -127,6 +127,7 @@ def test_lines_keep_their_numbers_behind_a_log(tmp_path: Path) -> None:
     assert '"name": 5' in "\n".join(lines[broken.line - 1 : broken.line + 4])
 
 
+@pytest.mark.slow
 def test_a_log_that_is_cut_off_is_no_object(tmp_path: Path) -> None:
     text = as_json(listed("Node", node())) + log().partition("====\n")[0] + '====\n{"kind":"Pod","apiVersion":"v1"}\n'
     report = imported(tmp_path, written(tmp_path, "dump", text.encode()))
@@ -134,6 +135,7 @@ def test_a_log_that_is_cut_off_is_no_object(tmp_path: Path) -> None:
     assert report.broken_count == 0
 
 
+@pytest.mark.slow
 def test_other_folders_of_lists_are_no_dump(tmp_path: Path) -> None:
     root = dumped(tmp_path)
     (root / "default" / "replication-controllers.json").unlink()

@@ -214,6 +214,7 @@ def test_core_kinds_as_older_traces_write_them(tmp_path: Path) -> None:
     assert [second for _, _, second in story(tmp_path)] == [1, 3, 9, 9]
 
 
+@pytest.mark.slow
 def test_objects_of_kinds_that_the_ledger_keeps_are_kept(tmp_path: Path) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
@@ -227,6 +228,7 @@ def test_objects_of_kinds_that_the_ledger_keeps_are_kept(tmp_path: Path) -> None
     assert not any("no nodes" in note for note in report.notes)
 
 
+@pytest.mark.slow
 def test_importing_again_or_longer_adds_what_is_new(tmp_path: Path) -> None:
     short = at(0, deployment(replicas=2)), at(10, deployment(replicas=3))
     first = imported(tmp_path, written(tmp_path, "t", trace(*short)))
@@ -293,6 +295,7 @@ def test_events_that_go_back_in_time_are_put_in_order_and_told(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_whatever_is_done_to_the_bytes_there_is_an_answer(tmp_path: Path, seed: int) -> None:
     """Either the file is refused with a reason, or what can be read of it is there."""
     print(f"seed {seed}")
@@ -312,6 +315,7 @@ def test_whatever_is_done_to_the_bytes_there_is_an_answer(tmp_path: Path, seed: 
 
 
 @pytest.mark.parametrize(("name", "pods"), [("bare-pods", 4), ("cronjob", 3), ("dsb-scaling", 54)])
+@pytest.mark.slow
 def test_published_traces(tmp_path: Path, name: str, pods: int) -> None:
     path = shared("simkube", f"{name}.sktrace")
     report = imported(tmp_path, path)

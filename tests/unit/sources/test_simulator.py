@@ -70,6 +70,7 @@ def test_a_record_is_what_informers_saw(tmp_path: Path) -> None:
         assert not opened.cache(model="exact").pods
 
 
+@pytest.mark.slow
 def test_a_record_that_has_grown_goes_on(tmp_path: Path) -> None:
     lines = life()
     imported(tmp_path, written(tmp_path, "a", *lines[:3]))
@@ -78,6 +79,7 @@ def test_a_record_that_has_grown_goes_on(tmp_path: Path) -> None:
     assert told(tmp_path)[3:] == [("ObjectDeleted", "p1", INFERRED), ("ObjectAdded", "p2", RECORDED)]
 
 
+@pytest.mark.slow
 def test_a_deletion_finds_the_object_in_another_file_or_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [*life()[:3], record("Add", pod("p2", 20), 4)]
     first = written(tmp_path, "1", *lines)
@@ -115,6 +117,7 @@ def test_broken_lines_of_a_record_are_named_and_their_neighbours_are_stored(tmp_
 
 
 @pytest.mark.parametrize("form", ["array", "pretty", "zstd", "first line broken"])
+@pytest.mark.slow
 def test_a_record_in_other_wrappings(tmp_path: Path, form: str) -> None:
     lines = [json.loads(line) for line in life()]
     data = {
@@ -236,6 +239,7 @@ def test_told_by_content(data: bytes, format_: Format) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.slow
 def test_whatever_is_done_to_a_line_no_good_one_is_lost(tmp_path: Path, seed: int) -> None:
     """Bytes are changed in half of the lines; the others come in, and every line is accounted for."""
     print(f"seed {seed}")

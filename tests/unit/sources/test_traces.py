@@ -33,6 +33,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.slow
 def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     whole = imported(tmp_path, written(tmp_path, form, FORMS[form]), db="file.db")
 
@@ -58,6 +59,7 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vcledger.sources.pipeline.cores", lambda: 2)
 
 
+@pytest.mark.slow
 def test_another_version_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stdin:
         buffer = io.BytesIO(trace(version=4))
@@ -70,6 +72,7 @@ def test_another_version_from_standard_input(tmp_path: Path, monkeypatch: pytest
         imported(tmp_path, written(tmp_path, "t", trace(version=4)))
 
 
+@pytest.mark.slow
 def test_an_audit_log_beside_a_record_does_not_change_what_informers_saw(tmp_path: Path) -> None:
     """The record is a watch: what it covers is late from the audit log, which saw it a little earlier."""
     one = pod("p1", 10)
