@@ -31,7 +31,7 @@ from vcledger.scheduler.session.nodes import NodeTable
 from vcledger.scheduler.session.shape import Shapes
 from vcledger.scheduler.session.sums import Part, limits_of, part_of, resource_of
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
-from volcano.objects.resource import Resource
+from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource
 from volcano.objects.status import TERMINATED_STATUSES
 
 _TERMINATED = frozenset(int(status) for status in TERMINATED_STATUSES)
@@ -56,7 +56,8 @@ class Mirror:
         self.cache, self._pod_of = cache, pod_of
         self.claims = cache.claims if claims is None else claims
         self.volumes = cache.volumes if volumes is None else volumes
-        self.ignores_access_modes = cache.policy.name != "exact"
+        self.exact = cache.policy.name == "exact"
+        self.ignores_access_modes = not self.exact
         self._dirty_pods: dict[str, None] = {}
         self._dirty_jobs: dict[str, None] = {}
         self._dirty_nodes: dict[str, None] = {}
@@ -446,7 +447,7 @@ class Mirror:
 
     def _row(self, row: int, info: NodeInfo) -> None:
         table = self.nodes
-        allocatable = self.amounts(info.allocatable)
+        allocatable = self.amounts(info.allocatable, reported=True)
         if not np.array_equal(table.allocatable[row], allocatable):
             table.allocatable[row], self._total = allocatable, None
         table.idle[row] = self.amounts(info.idle)
@@ -480,15 +481,17 @@ class Mirror:
         self._vectors[id(resource)] = (resource, made)
         return made
 
-    def amounts(self, resource: Resource) -> Vector:
-        """An amount as a vector. A name without a column is noted, and gets one before the refresh is over."""
+    def amounts(self, resource: Resource, *, reported: bool = False) -> Vector:
+        """An amount as a vector. A name without a column is noted, and gets one before the refresh is over. Under
+        `exact` the attachments of a driver count only where some node says how many it takes (`reported`): nothing else
+        limits them, neither on a node nor in a queue."""
         column = self.resources.column
         made = np.zeros(self.resources.width)
         made[0], made[1] = resource.milli_cpu, resource.memory
         for name, amount in (resource.scalars or {}).items():
             if name in column:
                 made[column[name]] = amount
-            elif amount:
+            elif amount and (reported or not self.exact or not name.startswith(CSI_ATTACH_PREFIX)):
                 self._missing[name] = None
         return made
 
