@@ -62,7 +62,9 @@ def carry_out(jobs: Sequence[Job], *, workers: int = 1, dask: str | None = None)
 
 def all_done(found: Sequence[Ran], jobs: Sequence[Job]) -> bool:
     """Whether every job came to its own end."""
-    return len(found) == len(jobs) and all(ran.result is None or ran.result.finished for ran in found)
+    return len(found) == len(jobs) and all(
+        ran.error or (ran.result is not None and ran.result.finished) for ran in found
+    )
 
 
 # --- where results lie --------------------------------------------------------------------------------------------
@@ -153,13 +155,15 @@ class Bars:
         self._labels, self._progress = labels, progress
         self._tasks: dict[int, Any] = {}
         self._all = progress.add_task("replays", total=len(labels)) if len(labels) > 1 else None
+        if len(labels) == 1:
+            self._tasks[0] = progress.add_task("replay", total=1.0)
 
     def moved(self, job: int, share: float) -> None:
         """A job has come so far, 0 to 1."""
         if job not in self._tasks:
             if share <= 0 or len(self._tasks) >= BARS_MAX:
                 return
-            self._tasks[job] = self._progress.add_task(self._labels[job] or "replay", total=1.0)
+            self._tasks[job] = self._progress.add_task(self._labels[job], total=1.0)
         self._progress.update(self._tasks[job], completed=share)
 
     def done(self, job: int, ran: Ran) -> None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from projections.cache.brief import decode_brief
 from projections.cache.tasks import pod_request
 from vcledger import codec
+from vcledger.errors import VcledgerError
 from vcledger.folding import collector_paused
 from vcledger.replay.courses import Course, courses_of, spans_of
 from vcledger.replay.figures import usage, waits
@@ -30,8 +31,15 @@ from volcano.objects.quantity import QuantityInvalid
 if TYPE_CHECKING:
     from vcledger.replay.engine import Job
 
+READ_EACH = 1_000
+"""Inputs that are read between two looks at `stop`."""
+
 TOLD_EACH = 256
 """Steps between two looks at `stop` and two words of progress."""
+
+
+class StoppedReading(VcledgerError):
+    """A replay was told to stop before its first step."""
 
 
 def run_free(job: Job, out: str, *, resume: bool) -> ReplayResult:
@@ -39,8 +47,10 @@ def run_free(job: Job, out: str, *, resume: bool) -> ReplayResult:
     model, config = job.ways()
     reading = Reading(job.source, job.cluster, job.first, job.last, job.plan.changes)
     record = Record(config.scheduler_names)
-    for given in reading:
+    for number, given in enumerate(reading):
         record.see(given)
+        if number % READ_EACH == 0 and job.stop():
+            raise StoppedReading("told to stop while the record was being read: nothing was replayed yet")
     spans = spans_of(record)
     result = ResultLedger(out, job.cluster, resume=resume)
     try:

@@ -88,13 +88,13 @@ def _text(value: float | None, write: Callable[[float], str]) -> str:
 
 
 def _waits(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
-    """The wait of all pods, and of each queue's where there are several."""
+    """The wait of all pods, and where there are several queues the 95th percentile of each."""
     queues = list(dict.fromkeys(queue for one in results for queue in one.waits if queue))
     shown = ["", *(sorted(queues)[:QUEUES_SHOWN] if len(queues) > 1 else ())]
     found = []
     for queue in shown:
         place = f", queue {queue}" if queue else ""
-        for name in ("p50", "p95", "max"):
+        for name in ("p95",) if queue else ("p50", "p95", "max"):
 
             def read(one: ReplayResult, queue: str = queue, name: str = name) -> float | None:
                 return _wait(one.waits.get(queue), name)

@@ -21,6 +21,7 @@ from eventstore.types import EventStoreError
 from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
 from vcledger.replay.engine import Progress, ReplayPlan, ReplayResult, run_replay
+from vcledger.replay.freely import StoppedReading
 from vcledger.replay.whatif import ChangeInvalid, WhatIf
 from vcledger.replay.whatif_text import read_changes
 
@@ -231,7 +232,8 @@ def place_of(out: str | None, label: str, *, alone: bool) -> str | None:
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """What became of a job: its result, or the one line that says why there is none."""
+    """What became of a job: its result, or the one line that says why there is none; neither where it was told to stop
+    before it began."""
 
     label: str
     result: ReplayResult | None = None
@@ -243,6 +245,8 @@ def perform(job: Job, progress: Callable[[Progress], None] | None, stop: Callabl
     try:
         with Ledger.open(job.db, read_only=True) as source:
             result = run_replay(source, job.plan, out=job.out, resume=job.resume, progress=progress, stop=stop)
+    except StoppedReading:
+        return Ran(job.label)
     except (VcledgerError, EventStoreError, OSError) as error:
         return Ran(job.label, None, " ".join(str(error).split()) or type(error).__name__)
     return Ran(job.label, result)

@@ -61,11 +61,11 @@ def test_a_variant_tells_its_difference_from_the_base() -> None:
 
 def test_waits_by_queue_where_there_are_several() -> None:
     one = result(waits={"": Wait(2, 1, 1, 1), "a": Wait(1, 1, 1, 1)})
-    assert "wait p50, queue a" not in Made([one], [0]).table
+    assert "wait p95, queue a" not in Made([one], [0]).table
     two = result(waits={"": Wait(3, 1, 1, 1), "b": Wait(1, 2, 2, 2), "a": Wait(1, 1, 1, 1)})
     table = Made([one, two], [0, 0]).table
-    assert table["wait p50, queue b"] == ("-", ("-", "2.0s"))
-    assert list(table).index("wait p50, queue a") < list(table).index("wait p50, queue b")
+    assert table["wait p95, queue b"] == ("-", ("-", "2.0s"))
+    assert list(table).index("wait p95, queue a") < list(table).index("wait p95, queue b")
 
 
 def test_traces_are_compared_with_their_own_base_and_have_no_common_record() -> None:

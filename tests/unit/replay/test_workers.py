@@ -119,3 +119,8 @@ def test_told_to_stop_processes_end_cleanly_and_the_replays_can_go_on(
     assert any(ran.result is not None and not ran.result.finished for ran in found)
     again = run_here(jobs_of(trace, tmp_path, resume=True), Blind(), lambda: False)
     assert (told(again), digests(jobs)) == calm
+
+
+def test_told_to_stop_while_it_reads_a_job_has_neither_result_nor_error(trace: str) -> None:
+    asked = iter([False, True])
+    assert run_here(jobs_of(trace, None), Blind(), lambda: next(asked, True)) == [Ran("base")]
