@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from bench import baselines, loop, ours, whyfull
+from bench import baselines, loop, ours, session, whyfull
 from bench.trace import Trace, lines
 
 SEED = 20260301
@@ -216,6 +216,40 @@ def loop_rows(folder: Path) -> list[Row]:
     return rows
 
 
+def session_rows() -> list[Row]:
+    """One pass of the session over many pending pods, in a process of its own."""
+    say("the session: one pass")
+    done = session.apart()
+    rate = done.placed / done.seconds
+    shapes = f"{session.PODS:,} pending pods, {session.NODES:,} nodes"
+    return [
+        Row(
+            "one pass of the session, default plugins",
+            f"{done.placed:,} pods placed",
+            shapes,
+            f"{rate:,.0f} pods/s",
+            ">= 2,000 pods/s",
+            rate >= 2_000 and done.placed >= session.PODS,
+        ),
+        Row(
+            "a cycle of the session in which nothing waits",
+            f"after {done.mirror_seconds:.1f} s for the mirror",
+            shapes,
+            f"{done.idle_seconds * 1e3:.2f} ms",
+            "< 2 ms",
+            done.idle_seconds < 0.002,
+        ),
+        Row(
+            "memory of that pass",
+            "cache, pods, columns",
+            shapes,
+            f"{done.memory_bytes / 1e9:.2f} GB",
+            "< 2 GB",
+            done.memory_bytes < 2e9,
+        ),
+    ]
+
+
 def machine_row() -> Row:
     """State machines with crashes, one on each core."""
     say(f"{MACHINE_STEPS:,} steps of the state machines")
@@ -291,6 +325,8 @@ def run(events: int, folder: Path, only: Callable[[str], bool]) -> list[Row]:
         rows.append(memory_row(folder))
     if only("loop"):
         rows += loop_rows(folder)
+    if only("session"):
+        rows += session_rows()
     if only("machines"):
         rows.append(machine_row())
     return rows
@@ -300,7 +336,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Speed and size as ratios of one run.")
     parser.add_argument("--events", type=int, default=100_000, help="pod events in the generated trace")
     parser.add_argument(
-        "--skip", action="append", default=[], choices=["postgres", "memory", "loop", "machines", "whyfull"]
+        "--skip", action="append", default=[], choices=["postgres", "memory", "loop", "session", "machines", "whyfull"]
     )
     parser.add_argument("--no-docs", action="store_true", help="print the table only")
     asked = parser.parse_args()
