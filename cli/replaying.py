@@ -48,6 +48,9 @@ def carry_out(jobs: Sequence[Job], *, workers: int = 1, dask: str | None = None)
             _drop(folder)
             raise
     if stop() and not all_done(found, placed):
+        if not any(ran.result for ran in found):
+            _drop(folder)
+            fail("interrupted before it began", INTERRUPTED)
         fail(how_to_go_on(found, placed, folder), INTERRUPTED)
     if folder is not None:
         _drop(folder)
@@ -103,8 +106,8 @@ def how_to_go_on(found: Sequence[Ran], jobs: Sequence[Job], folder: Path | None)
     """The line after Ctrl-C."""
     finished = sum(ran.result is not None and ran.result.finished for ran in found)
     if len(jobs) == 1:
-        result = found[0].result if found else None
-        where = f"at position {result.stopped_at} of {result.last}" if result else "before it began"
+        result = found[0].result
+        where = f"at position {result.stopped_at} of {result.last}" if result else ""
     else:
         where = f"with {finished} of {len(jobs)} replays done"
     if all(job.out is None for job in jobs):

@@ -121,7 +121,8 @@ def test_the_line_after_ctrl_c_is_the_command_that_goes_on(monkeypatch: pytest.M
     assert how_to_go_on(done, several, None).startswith("interrupted with 1 of 2 replays done; it goes on with: ")
     assert not all_done(done, several)
     shadow = replace(job, plan=ReplayPlan(mode="shadow"))
-    assert how_to_go_on([], [shadow], None) == "interrupted before it began; with --out it could go on"
+    stopped = [Ran("base", result_of(shadow, finished=False))]
+    assert how_to_go_on(stopped, [shadow], None) == "interrupted at position 40 of 90; with --out it could go on"
 
 
 def test_an_interrupted_replay_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +141,21 @@ def test_an_interrupted_replay_ends_with_130(monkeypatch: pytest.MonkeyPatch) ->
     kept = Path(str(error.value).split("--out ")[1].split(" ")[0]).parent
     assert kept.is_dir()
     kept.rmdir()
+
+
+def test_interrupted_before_anything_was_done_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from cli.replaying import carry_out
+
+    def pressed(jobs: list[Job], **options: object) -> list[Ran]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return [Ran(jobs[0].label)]
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("vcledger.replay.workers.run_jobs", pressed)
+    with pytest.raises(Failure, match="interrupted before it began") as error:
+        carry_out(jobs_of(None))
+    assert error.value.code == INTERRUPTED
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- the table -----------------------------------------------------------------------------------------------------
