@@ -1,17 +1,19 @@
 """The proof against a real scheduler: how much of what it did and wrote in a record our evaluation arrives at too.
 
 Owns the questions, their counts and the tables of docs/proof.md. Must not know predicates nor sentences. Called by the
-tests over the recordings, and by anybody on a ledger of their own:
+tests over the recordings, and by anybody on a ledger of their own, with the scheduler's own configuration file:
 
-    python -m vcledger.proof NAME=LEDGER ...
+    python -m vcledger.proof LEDGER [--conf FILE] [--scheduler-args FILE]
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from eventstore.types import EventStoreError
@@ -21,9 +23,12 @@ from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
 from vcledger.proof_binds import HOWS as BIND_HOWS
 from vcledger.proof_binds import REFUSED, Judged, judge_binds
 from vcledger.proof_log import PERIOD_MICROS, cycles
+from vcledger.proof_session import session_speaker
 from vcledger.proof_trial import TrialSpeaker
 from vcledger.proof_words import ANSWER, KINDS, MISSED, Compared, Speaks, compare_words
 from vcledger.proof_words import HOWS as WORD_HOWS
+from vcledger.scheduler.session.conf import SessionConf, read_conf
+from vcledger.schedulerargs import config_of
 
 TOTAL = "all"
 
@@ -36,9 +41,21 @@ class Proof:
 
     binds: Sequence[Judged] = ()
     sentences: Sequence[Compared] = ()
-    bind_counts: Mapping[str, int] = field(default_factory=dict)
-    word_counts: Mapping[str, int] = field(default_factory=dict)
-    kind_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def bind_counts(self) -> Mapping[str, int]:
+        """How many binds came out how."""
+        return Counter(one.how for one in self.binds)
+
+    @property
+    def word_counts(self) -> Mapping[str, int]:
+        """How many sentences compare how."""
+        return Counter(one.how for one in self.sentences)
+
+    @property
+    def kind_counts(self) -> Mapping[tuple[str, str], int]:
+        """The same by kind of sentence."""
+        return Counter((one.kind, one.how) for one in self.sentences)
 
     @property
     def refused(self) -> list[Judged]:
@@ -68,20 +85,17 @@ def proof(
     model: str = DEFAULT_MODEL,
     config: CacheConfig = DEFAULT_CONFIG,
     period_micros: int = PERIOD_MICROS,
-    speaks: Speaks = TrialSpeaker,
+    conf: SessionConf | None = None,
 ) -> Proof:
-    """Judges all binds and sentences of a cluster's scheduler. `period_micros` is its --schedule-period. Raises what
+    """Judges all binds and sentences of a cluster's scheduler. `conf` is its configuration: sentences are then those of
+    a whole session, else those of `why`, each group alone. `period_micros` is its --schedule-period. Raises what
     `Ledger.cluster` does."""
     name = ledger.cluster(cluster)
+    speaks: Speaks = session_speaker(conf) if conf is not None else TrialSpeaker
     parts = cycles(ledger, name, config, period_micros)
-    binds = judge_binds(ledger, name, parts, model, config, period_micros)
-    sentences = compare_words(ledger, name, parts, model, config, speaks)
     return Proof(
-        binds=binds,
-        sentences=sentences,
-        bind_counts=Counter(one.how for one in binds),
-        word_counts=Counter(one.how for one in sentences),
-        kind_counts=Counter((one.kind, one.how) for one in sentences),
+        binds=judge_binds(ledger, name, parts, model, config, period_micros),
+        sentences=compare_words(ledger, name, parts, model, config, speaks),
     )
 
 
@@ -139,32 +153,33 @@ def _markdown(head: Sequence[str], rows: Iterable[Row]) -> list[str]:
     return lines + [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Prints the tables of some ledgers (`NAME=LEDGER`, or `LEDGER` alone); 1 when a bind was refused, 2 when a ledger
-    can't be read."""
-    proofs: dict[str, Proof] = {}
-    for argument in arguments:
-        name, _, path = argument.rpartition("=")
-        try:
-            with Ledger.open(path, read_only=True) as ledger:
-                proofs[name or path] = proof(ledger)
-        except (VcledgerError, EventStoreError) as error:
-            sys.stderr.write(f"{path}: {error}\n")
-            return 2
-    if not proofs:
-        sys.stderr.write("which ledger? python -m vcledger.proof NAME=LEDGER ...\n")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the tables of a ledger; 1 when a bind was refused, 2 when something can't be read."""
+    parser = argparse.ArgumentParser(prog="python -m vcledger.proof", description=__doc__.splitlines()[0])
+    parser.add_argument("ledger", help="a path or a URL")
+    parser.add_argument("--conf", type=Path, help="the scheduler's configuration file, for whole sessions")
+    parser.add_argument("--scheduler-args", type=Path, help="its command line, as far as its cache depends on it")
+    asked = parser.parse_args(arguments)
+    try:
+        conf = read_conf(asked.conf.read_text(encoding="utf-8")) if asked.conf is not None else None
+        config = DEFAULT_CONFIG
+        if asked.scheduler_args is not None:
+            config = config_of(asked.scheduler_args.read_text(encoding="utf-8"))
+        with Ledger.open(asked.ledger, read_only=True) as ledger:
+            found = proof(ledger, config=config, conf=conf)
+    except (VcledgerError, EventStoreError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
         return 2
-    for name, make in TABLES.items():
-        sys.stdout.write("\n".join([f"<!-- table: {name} -->", "", *make(proofs), "", ""]))
-    for name, one in proofs.items():
-        for bind in one.refused:
-            where = f"{name} {bind.placement.position} {bind.placement.key} on {bind.placement.node}"
-            sys.stdout.write(f"refused: {where}: {'; '.join(bind.reasons)}\n")
-    return 1 if any(one.refused for one in proofs.values()) else 0
+    for make in TABLES.values():
+        sys.stdout.write("\n".join([*make({"ledger": found}), "", ""]))
+    for bind in found.refused:
+        where = f"{bind.placement.position} {bind.placement.key} on {bind.placement.node}"
+        sys.stdout.write(f"refused: {where}: {'; '.join(bind.reasons)}\n")
+    return 1 if found.refused else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
 
 
 __all__ = ["TABLES", "Proof", "bind_table", "kind_table", "main", "proof", "word_table"]

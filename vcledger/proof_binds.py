@@ -81,7 +81,7 @@ def _let_through(where: _Where, part: Cycle, binds: Sequence[Placement], period_
         types=codec.OBJECT_TYPES,
         late=False,
         to=part.end,
-        observed_from=part.began_at - period_micros,
+        observed_from=part.first_at - period_micros,
     )
     changed = [stored.position for stored in changes]
     positions = sorted({changed[0] - 1 if changed else part.start, part.start, *changed})

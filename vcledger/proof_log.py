@@ -2,8 +2,9 @@
 
 Owns finding them. Must not know predicates nor how a sentence is made. Called by `vcledger.proof`.
 
-A scheduler with a period waits that long between its cycles, and within a cycle its writes come close together. So what
-it wrote is parted where nothing of it was observed for half a period.
+A scheduler with a period waits that long from the end of a cycle to the next one's begin, and within a cycle its writes
+come close together. So what it wrote is parted where nothing of it was observed for half a period, and a cycle began a
+whole number of periods after the last one that wrote had ended: those in between wrote nothing, and took no time.
 """
 
 from __future__ import annotations
@@ -65,11 +66,14 @@ class Written(NamedTuple):
 @dataclass(slots=True)
 class Cycle:
     """What one cycle wrote, in the order of the log. `start` is the position before its first write, `end` that of its
-    last, `began_at` when the first was observed (microseconds)."""
+    last; `first_at` and `last_at` are when those were observed (microseconds). `began` is the position at which it took
+    its snapshot, as far as that can be told; else `start`."""
 
     start: int
     end: int
-    began_at: int
+    first_at: int
+    last_at: int
+    began: int = 0
     placements: list[Placement] = field(default_factory=list)
     written: list[Written] = field(default_factory=list)
 
@@ -91,7 +95,18 @@ def cycles(ledger: Ledger, cluster: str, config: CacheConfig, period_micros: int
             last.pop(recorded.uid, None)
         elif isinstance(event, ObjectAdded | ObjectModified):
             found += _news(recorded, event.object, last, config)
-    return _parted(found, period_micros)
+    parts = _parted(found, period_micros)
+    for before, part in zip([None, *parts], parts, strict=False):
+        at = _began_at(before, part, period_micros) if before is not None else part.first_at
+        part.began = min(
+            part.start, max(ledger.store.position_at(at, cluster), before.end if before is not None else 0)
+        )
+    return parts
+
+
+def _began_at(before: Cycle, part: Cycle, period_micros: int) -> int:
+    """When the cycle began: the last whole period after the end of the one before."""
+    return before.last_at + (part.first_at - before.last_at) // period_micros * period_micros
 
 
 def _news(
@@ -131,8 +146,9 @@ def _parted(found: Sequence[Placement | Written], period_micros: int) -> list[Cy
     before: int | None = None
     for one in found:
         if before is None or one.observed_at - before > period_micros // 2:
-            parts.append(Cycle(one.position - 1, one.position, one.observed_at))
-        before, parts[-1].end = one.observed_at, one.position
+            parts.append(Cycle(one.position - 1, one.position, one.observed_at, one.observed_at))
+        before = parts[-1].last_at = one.observed_at
+        parts[-1].end = one.position
         if isinstance(one, Placement):
             parts[-1].placements.append(one)
         else:

@@ -4,8 +4,9 @@ Owns the choice of the state and the comparison. Must not know how a sentence is
 looking at any condition or Event. Called by `vcledger.proof`.
 
 A cycle looks at the state that it began with, and at what it has itself decided since; it writes its conditions when it
-ends. So a sentence is made of the state before the first write of its cycle, and, where that does not give it, of the
-state just before it was observed, in which the binds of its cycle stand. Binds that failed never stand in any state,
+ends. So a sentence is made of the state with which its cycle began, as far as the cycle before and the period tell when
+that was; where that does not give it, of the state before the cycle's first write, and then of the one just before it
+was observed, in which the binds of its cycle stand. Binds that failed never stand in any state,
 and yet their pods held their place until then; so where neither gives it, they are put in, as far as the record names
 their node afterwards.
 """
@@ -96,32 +97,54 @@ def kind_of(message: str) -> str:
     return next((name for name, pattern in KINDS if pattern.match(message)), "other")
 
 
+class _Look(NamedTuple):
+    """One of the states in which a sentence is made. `in_flight`: with what failed binds held."""
+
+    position: Callable[[Cycle, Written], int]
+    in_flight: bool = False
+
+
+LOOKS = (
+    _Look(lambda part, one: part.began),
+    _Look(lambda part, one: part.start),
+    _Look(lambda part, one: one.position - 1),
+)
+"""In the order in which they are tried; a sentence that has come out is not looked at again."""
+
+
 def compare_words(
     ledger: Ledger, cluster: str, parts: Sequence[Cycle], model: str, config: CacheConfig, speaks: Speaks
 ) -> list[Compared]:
     """Every sentence of the cycles, in the order of the log."""
-    asked: dict[int, list[tuple[Cycle, Written]]] = {}
-    for part in parts:
-        for one in part.written:
-            for position in sorted({part.start, one.position - 1}):
-                asked.setdefault(position, []).append((part, one))
     failures = [one for part in parts for one in part.written if one.reason == FAILED]
-    found: dict[int, list[tuple[str, str]]] = {}
-    for position, cache in ledger.caches(sorted(asked), cluster=cluster, model=model, config=config):
-        part = asked[position][0][0]
-        free = frozenset(one.uid for one in part.written if one.reason == FAILED)
-        speaker = speaks(ledger, cache, free, {})
-        tried = [(one, _said(one, speaker)) for _, one in asked[position]]
-        for one, said in tried:
-            found.setdefault(one.position, []).append(said)
-        missed = [one for one, (how, _) in tried if how in MISSED]
-        in_flight = _in_flight(failures, part.start) if missed else {}
-        speaker = speaks(ledger, cache, free, in_flight) if in_flight else speaker
-        for one in missed if in_flight else ():
-            how, ours = _said(one, speaker)
-            if how == WORD_FOR_WORD:
-                found[one.position].append((IN_FLIGHT, ours))
-    return [_best(one, found[one.position]) for part in parts for one in part.written]
+    found: dict[int, Compared] = {}
+    again = [look._replace(in_flight=True) for look in LOOKS] if failures else []
+    for look in (*LOOKS, *again):
+        asked: dict[int, list[tuple[Cycle, Written]]] = {}
+        for part in parts:
+            for one in part.written:
+                if one.position not in found or found[one.position].how in MISSED:
+                    asked.setdefault(look.position(part, one), []).append((part, one))
+        for position, cache in ledger.caches(sorted(asked), cluster=cluster, model=model, config=config):
+            part = asked[position][0][0]
+            in_flight = _in_flight(failures, part.began) if look.in_flight else {}
+            free = frozenset(one.uid for one in part.written if one.reason == FAILED)
+            speaker = speaks(ledger, cache, free, in_flight)
+            for _, one in asked[position]:
+                how, ours = _said(one, speaker)
+                found[one.position] = _better(found.get(one.position), Compared(one, how, (ours,)), look)
+    return [found[one.position] for part in parts for one in part.written]
+
+
+def _better(before: Compared | None, now: Compared, look: _Look) -> Compared:
+    """What comes nearer to the sentence; with binds in flight only an equal one counts."""
+    if look.in_flight and now.how in {WORD_FOR_WORD, NODE}:
+        now = now._replace(how=IN_FLIGHT)
+    if before is None:
+        return now
+    ours = tuple(dict.fromkeys((*before.ours, *now.ours)))
+    better = HOWS.index(now.how) < HOWS.index(before.how) and not (look.in_flight and now.how != IN_FLIGHT)
+    return (now if better else before)._replace(ours=ours)
 
 
 def _in_flight(failures: Sequence[Written], after: int) -> dict[str, str]:
@@ -132,11 +155,6 @@ def _in_flight(failures: Sequence[Written], after: int) -> dict[str, str]:
         if named is not None:
             found.setdefault(one.uid, named.group(1))
     return found
-
-
-def _best(written: Written, tried: Sequence[tuple[str, str]]) -> Compared:
-    how = min((how for how, _ in tried), key=HOWS.index)
-    return Compared(written, how, tuple(dict.fromkeys(ours for _, ours in tried)))
 
 
 def _said(written: Written, speaker: Speaker) -> tuple[str, str]:

@@ -15,7 +15,9 @@ from vcledger.ledger import DEFAULT_CONFIG, Ledger
 from vcledger.proof import Proof, main, proof, word_table
 from vcledger.proof_binds import AT_ONCE, IN_ITS_CYCLE, REFUSED, UNSEEN
 from vcledger.proof_log import cycles
+from vcledger.proof_pending import Waiting, waiting_pods, waiting_table
 from vcledger.proof_words import ANSWER, COUNTS, IN_FLIGHT, NODE, OTHER, REASON, WORD_FOR_WORD, kind_of
+from vcledger.scheduler.session.conf import read_conf
 
 HOST = "kubernetes.io/hostname"
 
@@ -282,16 +284,51 @@ def test_kinds_of_sentences(message: str, kind: str) -> None:
     assert kind_of(message) == kind
 
 
+CONF = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+
+
+def test_with_a_configuration_a_whole_session_speaks(tmp_path: Path) -> None:
+    """Job g takes the only room, so the pod of h finds none: a trial of h alone would place it."""
+    pods = [pod("a", 3, cpu="6"), pod("b", 4, cpu="6"), pod("w", 5, cpu="4")]
+    pods[2]["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "h"
+    first, later = build.pod_group("g", 1, min_member=2), build.pod_group("h", 2)
+    first["metadata"]["creationTimestamp"] = "2026-03-01T02:00:00Z"
+    later["metadata"]["creationTimestamp"] = "2026-03-01T02:30:00Z"
+    said = pod("w", 6, NO_ROOM, cpu="4")
+    said["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "h"
+    with ledger_of(tmp_path, *added(node("n1"), node("n2"), queue(), first, later, *pods), changed(1, said)) as ledger:
+        assert words(proof(ledger)) == [OTHER]
+        assert words(proof(ledger, conf=read_conf(CONF))) == [WORD_FOR_WORD]
+
+
 def test_the_tables_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ledger_of(tmp_path, *gang("n2")):
         pass
-    path = str(tmp_path / "ledger.db")
-    assert main([f"mine={path}"]) == 0
-    told = capsys.readouterr().out
-    assert "| mine | 1 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 100.0 |" in told
-    assert main([]) == 2
+    path, conf = str(tmp_path / "ledger.db"), tmp_path / "conf.yaml"
+    conf.write_text(CONF, encoding="utf-8")
+    for arguments in ([path], [path, "--conf", str(conf)]):
+        assert main(arguments) == 0
+        [row] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| may be assigned |")]
+        assert row in {
+            "| may be assigned | 0 | 1 | 0 | 0 | 0 | 0 | 0 |",
+            "| may be assigned | 1 | 0 | 0 | 0 | 0 | 0 | 0 |",
+        }
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ledger_of(tmp_path, *gang("n2")):
+        pass
+    conf = tmp_path / "conf.yaml"
+    conf.write_text("actions: 'dance'", encoding="utf-8")
     assert main([str(tmp_path / "none.db")]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 2
+    assert main([str(tmp_path / "ledger.db"), "--conf", str(conf)]) == 2
+    assert main([str(tmp_path / "ledger.db"), "--conf", str(tmp_path / "none.yaml")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 3
 
 
 def test_a_refused_bind_is_named_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,3 +336,35 @@ def test_a_refused_bind_is_named_on_the_command_line(tmp_path: Path, capsys: pyt
         pass
     assert main([str(tmp_path / "ledger.db")]) == 1
     assert "default/a on n1: Insufficient cpu: asks 9, idle 8 (of 8)" in capsys.readouterr().out
+
+
+def test_pods_that_wait_are_compared_by_name_and_by_kind(tmp_path: Path) -> None:
+    """In the record x waits, in the other ledger y, which is like it; z waits in both."""
+
+    def life(waits: str, runs: str) -> list[NewEvent]:
+        return [
+            *added(*BASE, pod(waits, 3, cpu="6"), pod(runs, 4, cpu="6", node_name="n1"), pod("z", 5, cpu="1")),
+            build.marked("volcano-cache-dump", 1, file="volcano-cache-dump-1-end.json"),
+        ]
+
+    with (
+        ledger_of(tmp_path / "record", *life("x", "y")) as record,
+        ledger_of(tmp_path / "replay", *life("y", "x")) as replay,
+    ):
+        rows = waiting_pods(record, replay)
+    assert rows == [Waiting("volcano-cache-dump-1-end.json", 3, 2, 2, 1, 2)]
+    assert waiting_table({"r": rows})[-1] == "| r | 1-end | 3 | 2 | 2 | 1 | 2 |"
+
+
+def test_cycles_begin_a_whole_number_of_periods_after_the_last_one_ended(tmp_path: Path) -> None:
+    """Writes at 1.0 and at 4.3: cycles without writes began at 2 and 3, so the next took its snapshot at 4."""
+    events = [
+        *added(*TWO, pod("w", 3, cpu="12"), pod("v", 4, cpu="12")),
+        changed(1, pod("w", 5, NO_ROOM, cpu="12")),
+        build.seen("ADDED", node("n3", 6, "2"), 3.9),
+        build.seen("ADDED", node("n4", 7, "2"), 4.2),
+        changed(4.3, pod("w", 8, "0/3 nodes are unavailable: 3 Insufficient cpu.", cpu="12")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert [(part.began, part.start) for part in cycles(ledger, "c", DEFAULT_CONFIG)] == [(6, 6), (8, 9)]
+        assert words(proof(ledger)) == [WORD_FOR_WORD, WORD_FOR_WORD]
