@@ -11,7 +11,7 @@ on the nodes that the columns let through. Order and words are those of `Evaluat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -79,6 +79,7 @@ class Feasible:
         self.mirror = mirror
         self.statics = Statics(mirror)
         self.checks: frozenset[str] = ALL_CHECKS
+        self.predicates: Sequence[Callable[[SessionTask], Mask | None]] = ()
         self.coming: dict[str, tuple[SessionTask, str]] = {}
         self.leaving: dict[str, SessionTask] = {}
         self.chosen: dict[str, tuple[SessionTask, dict[str, Chosen], list[str]]] = {}
@@ -104,6 +105,7 @@ class Feasible:
     def open(self, ssn: Session) -> None:
         """A session begins, its plugins have said which checks are on."""
         self.checks = frozenset(ssn.checks) if ssn.checks is not None else NOTHING
+        self.predicates = ssn.functions("predicate")
         self.coming.clear()
         self.lookers.clear()
         self.leaving.clear()
@@ -230,7 +232,10 @@ class Feasible:
 
     def narrowed(self, task: SessionTask, mask: Mask) -> Mask:
         """A mask without the nodes that pods, volumes or a plugin's predicate rule out."""
-        if not self.special(task):
+        ruled = self.ruled(task)
+        if ruled is not None:
+            mask = mask & ruled
+        if not self.special(task) or not mask.any():
             return mask
         evaluation, views = self.evaluation(task), self.views()
         if evaluation is None or problem_of(evaluation, self.checks):
@@ -240,12 +245,22 @@ class Feasible:
             mask[row] = not refuses(special_reasons(evaluation, views[row], self.checks))
         return mask
 
+    def ruled(self, task: SessionTask) -> Mask | None:
+        """The nodes that all plugins' own predicates let through; None when none has an opinion."""
+        allowed: Mask | None = None
+        for predicate in self.predicates:
+            found: Mask | None = predicate(task)
+            if found is not None:
+                allowed = found if allowed is None else allowed & found
+        return allowed
+
     def resolvable(self, task: SessionTask) -> Rows:
         """The nodes where nothing stands in the way but what evictions could change: room, pods, ports."""
         shape: Shape | None = task.like
         if shape is None:
             return np.zeros(0, dtype=np.intp)
-        rows = np.flatnonzero(self.statics.of(shape, self.checks).ok)
+        ok, ruled = self.statics.of(shape, self.checks).ok, self.ruled(task)
+        rows = np.flatnonzero(ok if ruled is None else ok & ruled)
         if not shape.volumes:
             return rows
         evaluation, views = self.evaluation(task), self.views()
@@ -269,6 +284,9 @@ class Feasible:
         columns = self.columns(shape)
         if not (columns.counts[row] and self.statics.of(shape, self.checks).ok[row]):
             return False
+        ruled = self.ruled(task)
+        if ruled is not None and not ruled[row]:
+            return False
         if not self.special(task):
             return True
         evaluation = self.evaluation(task)
@@ -287,7 +305,7 @@ class Feasible:
     def refusals(self, task: SessionTask) -> Refusals:
         """Why each node refuses the task, as things are now; the same for tasks of a shape until something changes."""
         shape: Shape = task.like
-        if self.special(task):
+        if self.special(task) or self.predicates:
             return refusals_of(self, task)
         version = (*self.table.version, self.checks)
         known = self._refusals.get(shape)

@@ -129,6 +129,7 @@ def refusals_of(feasible: Feasible, task: SessionTask) -> Refusals:
     codes = np.where(short >= 0, (short + 1) * 8, static.codes + np.where(columns.counts, 0, 4))
     found: dict[Texts, Sequence[int]] = {}
     views = feasible.views() if evaluation is not None else []
+    ruled = feasible.ruled(task)
     parted: dict[Texts, list[int]] = {}
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
@@ -136,12 +137,15 @@ def refusals_of(feasible: Feasible, task: SessionTask) -> Refusals:
             found[(f"Insufficient {table.resources.names[int(code) // 8 - 1]}",)] = rows.tolist()
             continue
         said = ((texts.POD_NUMBER,) if code & 4 else ()) + ((_STATIC[int(code) & 3],) if code & 3 else ())
-        if code & 3 or evaluation is None:
+        if code & 3 or (evaluation is None and ruled is None):
             if said:
                 found[said] = rows.tolist()
             continue
         for row in rows.tolist():
-            more = tuple(scheduler_reasons(special_reasons(evaluation, views[row], feasible.checks)))
+            reasons = special_reasons(evaluation, views[row], feasible.checks) if evaluation is not None else []
+            more = tuple(scheduler_reasons(reasons))
+            if not more and ruled is not None and not ruled[row]:
+                more = (PLUGIN,)
             if said + more:
                 parted.setdefault(said + more, []).append(row)
     for said, more_rows in parted.items():

@@ -40,7 +40,6 @@ class Choice:
     def __init__(self, ssn: Session) -> None:
         self.ssn = ssn
         self.feasible = ssn.feasible
-        self.predicates = ssn.functions("predicate")
         self.scorers = ssn.functions("node_order")
         self.batch = ssn.functions("batch_node_order")
 
@@ -68,11 +67,7 @@ class Choice:
 
     def _masks(self, task: SessionTask, columns: ShapeColumns) -> tuple[Mask, Mask]:
         now, later = columns.now, columns.later
-        for predicate in self.predicates:
-            allowed = predicate(task)
-            if allowed is not None:
-                now, later = now & allowed, later & allowed
-        if self.feasible.special(task) and (now.any() or later.any()):
+        if self.feasible.special(task) or self.feasible.predicates:
             allowed = self.feasible.narrowed(task, now | later)
             now, later = now & allowed, later & allowed
         return now, later
