@@ -18,6 +18,7 @@ from volcano.objects.core import Pod
 
 if TYPE_CHECKING:
     from vcledger.scheduler.session.framework import PluginFactory
+    from vcledger.scheduler.session.model import SessionTask
 
 
 class Decider(Protocol):
@@ -44,6 +45,9 @@ class Decider(Protocol):
         ...
 
 
+NODE_KINDS = frozenset({"Node", "CSINode", "Numatopology"})
+POD_COUNT = "pod-count"
+
 PodOf = Callable[[PodRef], Pod | None]
 MakeDecider = Callable[[Cache, PodOf], Decider]
 
@@ -58,8 +62,11 @@ class SessionDecider:
 
         self.mirror = Mirror(cache, pod_of)
         self.conf, self.seed, self.plugins = conf, seed, plugins
+        self._nodes_touched = True
 
     def touch(self, kind: str, namespace: str, name: str) -> None:
+        if kind in NODE_KINDS:
+            self._nodes_touched = True
         self.mirror.touch(kind, namespace, name)
 
     def decide(self, now: int, cycle: int, only: Collection[str] | None = None) -> Outcome:
@@ -73,26 +80,42 @@ class SessionDecider:
         return events_of(outcome)
 
     def waiting(self) -> list[str]:
-        self.mirror.refresh()
+        self._catch_up()
         return sorted(self.mirror.waiting)
 
     def refused(self, ref: PodRef, node: str) -> tuple[str, ...]:
-        self.mirror.refresh()
-        job = self.mirror.groups.get(ref.job)
-        task = job.tasks.get(ref.uid) if job is not None else None
-        row = self.mirror.nodes.row.get(node)
-        if row is None:
+        """Amounts are looked at in the cache itself: to bring the session's columns up to date for each decision would
+        cost more than all questions. What no recent event has touched comes from the columns."""
+        mirror = self.mirror
+        if self._nodes_touched or ref.claims or self._task(ref) is None:
+            self._catch_up()
+        task, row, info = self._task(ref), mirror.nodes.row.get(node), mirror.cache.nodes.get(node)
+        if row is None or info is None:
             return (f"there is no node {node} that is ready",)
         if task is None:
             return ("its job is none of the session's: no PodGroup, or an unknown queue",)
-        feasible = self.mirror.feasible
+        feasible = mirror.feasible
+        if not ref.claims:
+            short = [] if task.best_effort else ref.request.exceeding(info.future_idle())
+            if short:
+                return tuple(f"Insufficient {name}" for name in short)
+            most = info.allocatable.max_task_num
+            full = POD_COUNT in feasible.checks and 0 < most <= info.task_count
+            if not full and not feasible.special(task) and feasible.statics.of(task.like, feasible.checks).ok[row]:
+                return ()
+        self._catch_up()
         columns = feasible.columns(task.like)
         if (columns.now[row] or columns.later[row]) and feasible.fits_now(task, row):
             return ()
-        for reasons, names in feasible.refusals(task).groups:
-            if node in names:
-                return reasons
-        return ()
+        return next((reasons for reasons, names in feasible.refusals(task).groups if node in names), ())
+
+    def _task(self, ref: PodRef) -> SessionTask | None:
+        job = self.mirror.groups.get(ref.job)
+        return job.tasks.get(ref.uid) if job is not None else None
+
+    def _catch_up(self) -> None:
+        self.mirror.refresh()
+        self._nodes_touched = False
 
 
 def session_decider(conf_text: str, seed: int) -> MakeDecider:

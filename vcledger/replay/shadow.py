@@ -109,6 +109,7 @@ class Shadow:
         self._payloads: dict[str, tuple[int, bytes]] = {}
         self._stayed_at: int | None = None
         self._next_stayer = ""
+        self._since: dict[str, int] = {}
 
     # --- the record ---------------------------------------------------------------------------------------------------
 
@@ -240,9 +241,14 @@ class Shadow:
             yield more
 
     def _some_stayers(self, known: dict[str, None]) -> dict[str, None]:
-        """Some of the jobs that wait, in turn."""
+        """Some of the jobs that have waited for a while, in turn."""
         assert self.decider is not None
-        waiting = [job for job in self.decider.waiting() if job not in known]
+        since, before = {}, self._since
+        for job in self.decider.waiting():
+            since[job] = before.get(job, self.now)
+        self._since = since
+        long_ago = self.now - STAY_SECONDS * 1_000_000
+        waiting = [job for job, begun in since.items() if begun <= long_ago and job not in known]
         if not waiting:
             return {}
         after = [job for job in waiting if job > self._next_stayer]

@@ -25,7 +25,7 @@ from volcano.objects.core import Pod
 if TYPE_CHECKING:
     from vcledger.replay.engine import Job
 
-SAMPLES = 240
+SAMPLES = 60
 """Moments at which what is in use is looked at."""
 
 TOLD_EACH = 1024
