@@ -5,7 +5,7 @@ Source: Volcano's pkg/scheduler/plugins/binpack/binpack.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable
 
 SCORE_MAX = 100
+FEW = 4
+"""So many rows are scored number by number: columns cost more than they save there."""
+
 
 _RESOURCES = "binpack.resources"
 
@@ -58,6 +61,8 @@ class Binpack:
             if name in columns and task.request[columns[name]] > 0
         ]
         whole = sum(weight for _, weight in asked)
+        if len(rows) <= FEW:
+            return np.array([self._at(nodes, task, row, asked, whole) for row in rows.tolist()])
         added = np.zeros(len(rows))
         for column, weight in asked:
             have = nodes.allocatable[rows, column]
@@ -67,6 +72,16 @@ class Binpack:
         if whole:
             added /= whole
         return added * float(SCORE_MAX * self.weight)
+
+    def _at(self, nodes: NodeTable, task: SessionTask, row: int, asked: Sequence[tuple[int, int]], whole: int) -> float:
+        """The same for one node, number by number."""
+        added = 0.0
+        for column, weight in asked:
+            have = nodes.allocatable.item(row, column)
+            full = nodes.used.item(row, column) + float(task.request[column])
+            if have and full <= have:
+                added += full * weight / have
+        return (added / whole if whole else added) * float(SCORE_MAX * self.weight)
 
 
 __all__ = ["SCORE_MAX", "Binpack"]

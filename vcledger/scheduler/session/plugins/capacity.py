@@ -68,7 +68,7 @@ class Capacity:
         one = self.of.get(queue.name)
         if one is None or not is_open(queue):
             return False
-        return not len(exceeding(one.allocated + task.request, one.limit, task.request))
+        return not exceeding(one.allocated + task.request, one.limit, task.request)
 
     def preemptive(self, queue: SessionQueue, task: SessionTask) -> bool:
         """With the task it would still be within what it deserves of at least one resource that the task asks."""

@@ -8,8 +8,9 @@ api.JobInfo (DeductSchGatedResources).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from numpy.typing import NDArray
 
 from projections.diagnosis.amounts import show
 from vcledger.scheduler.session.model import PENDING, Resources, SessionJob, SessionQueue, Vector
@@ -24,25 +25,32 @@ def sign(left: float, right: float) -> int:
     return (left > right) - (left < right)
 
 
-def counted(whole: Vector) -> NDArray[np.intp]:
+def counted(whole: Vector) -> list[int]:
     """The columns of which `whole` has anything; cpu and memory in any case."""
     has = whole > 0
     has[[CPU, MEMORY]] = True
-    found: NDArray[np.intp] = np.flatnonzero(has)
-    return found
+    return [int(column) for column in np.flatnonzero(has)]
 
 
-def dominant_share(part: Vector, whole: Vector, columns: NDArray[np.intp]) -> float:
-    """The largest share of `part` in `whole` among some columns; of nothing, anything is the whole (helpers.Share)."""
-    parts, wholes = part[columns], whole[columns]
-    shares = np.divide(parts, wholes, out=(parts != 0).astype(np.float64), where=wholes != 0)
-    return max(0.0, float(shares.max()))
+def dominant_share(part: Vector, whole: Vector, columns: Sequence[int]) -> float:
+    """The largest share of `part` in `whole` among some columns; of nothing, anything is the whole (helpers.Share).
+    Number by number: the columns are few, and this is asked for each task."""
+    most = 0.0
+    for column in columns:
+        mine, all_of_it = part.item(column), whole.item(column)
+        share = mine / all_of_it if all_of_it else float(mine != 0)
+        most = max(most, share)
+    return most
 
 
-def exceeding(amount: Vector, limit: Vector, asked: Vector) -> NDArray[np.intp]:
+def exceeding(amount: Vector, limit: Vector, asked: Vector) -> list[int]:
     """The columns that are asked for and in which `amount` goes over the limit."""
-    found: NDArray[np.intp] = np.flatnonzero((asked > 0) & ~(amount < limit + EPSILON))
-    return found
+    amounts, limits = amount.tolist(), limit.tolist()
+    return [
+        column
+        for column, wanted in enumerate(asked.tolist())
+        if wanted > 0 and not amounts[column] < limits[column] + EPSILON
+    ]
 
 
 def is_empty(amount: Vector, resources: Resources) -> bool:

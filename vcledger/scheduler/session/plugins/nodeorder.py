@@ -11,7 +11,9 @@ of pods that are there count for a task that has such terms itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -34,7 +36,10 @@ from volcano.objects.core import Node, Pod, PreferredSchedulingTerm
 from volcano.objects.selectors import node_selector_term_matches, tolerates
 from volcano.objects.status import TaskStatus
 
-SCORE_MAX = 100
+SCORE_MAX, HALF = 100, 50
+FEW = 4
+"""So many rows are scored number by number."""
+
 GPU = "nvidia.com/gpu"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
@@ -69,9 +74,10 @@ class NodeOrder:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self.weights: dict[str, int] = {name: arguments.get(name, weight) for name, weight in DEFAULT_WEIGHTS.items()}
         self.gone: dict[int, NDArray[np.float64]] = {}
+        self.gone_unasked: dict[int, NDArray[np.float64]] = {}
 
     def on_open(self, ssn: Session) -> None:
-        self.ssn, self.gone = ssn, {}
+        self.ssn, self.gone, self.gone_unasked = ssn, {}, {}
         ssn.add("node_order", self.name, self.by_room)
         ssn.add("batch_node_order", self.name, self.by_kind)
         ssn.on_change(lambda task: self._evicted(task, -1), lambda task: self._evicted(task, 1))
@@ -83,12 +89,15 @@ class NodeOrder:
         """kube-scheduler's picture of a node has no more room for a pod that this session has told to go."""
         if task.status == TaskStatus.RELEASING or (times < 0 and task.status in _RUNNING):
             row = self.ssn.nodes.row[task.node]
-            self.gone[row] = self.gone.get(row, np.zeros(len(task.request))) + times * task.request
+            self.gone[row] = self.gone.get(row, 0.0) + times * task.request
+            self.gone_unasked[row] = self.gone_unasked.get(row, 0.0) + times * _unasked(task)
 
     # --- what a node has ------------------------------------------------------------------------------------------
 
     def by_room(self, task: SessionTask, rows: Rows) -> Scores:
         """The scores of least and most requested, of balance, and of images."""
+        if len(rows) <= FEW and not _traits(self.ssn.nodes).images:
+            return np.array([self._at(task, row) for row in rows.tolist()])
         total, weights = self.by_image(task, rows), self.weights
         if weights["leastrequested.weight"]:
             total += weights["leastrequested.weight"] * self.least_requested(task, rows)
@@ -96,6 +105,34 @@ class NodeOrder:
             total += weights["mostrequested.weight"] * self.most_requested(task, rows)
         if weights["balancedresource.weight"]:
             total += weights["balancedresource.weight"] * self.balanced(task, rows)
+        return total
+
+    def _at(self, task: SessionTask, row: int) -> float:
+        """The same for one node without images, number by number: columns cost more than they save there."""
+        nodes, weights, nothing = self.ssn.nodes, self.weights, (0.0,) * len(task.request)
+        request, gone = task.request.tolist(), self.gone.get(row, nothing)
+        used, promised = nodes.used[row].tolist(), nodes.pipelined[row].tolist()
+        have, there = nodes.allocatable[row].tolist(), [a + b - c for a, b, c in zip(used, promised, gone, strict=True)]
+        total = 0.0 if _traits(nodes).taints else float(SCORE_MAX * weights["tainttoleration.weight"])
+        extra, less = _unasked_on(nodes)[row].tolist(), self.gone_unasked.get(row, (0.0, 0.0))
+        left = taken = number = 0
+        for column in (CPU, MEMORY):
+            whole = int(have[column])
+            if whole <= 0:
+                continue
+            own = request[column] or UNASKED[column]
+            asked = min(int(there[column] + (extra[column] - less[column]) + own), whole)
+            left += (whole - asked) * SCORE_MAX // whole
+            taken += asked * SCORE_MAX // whole
+            number += 1
+        number = max(number, 1)
+        total += weights["leastrequested.weight"] * (left // number)
+        total += weights["mostrequested.weight"] * (taken // number)
+        columns = self._balanced_columns(task)
+        if weights["balancedresource.weight"] and columns:
+            with_it = _even([(there[column] + request[column], have[column]) for column in columns])
+            change = with_it - _even([(there[column], have[column]) for column in columns])
+            total += weights["balancedresource.weight"] * (HALF + int((HALF + change) / 2))
         return total
 
     def least_requested(self, task: SessionTask, rows: Rows) -> Whole:
@@ -108,10 +145,10 @@ class NodeOrder:
 
     def _mean(self, task: SessionTask, rows: Rows, score: Any) -> Whole:
         added, weight = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-        requested = self._requested(rows)
+        requested = self._requested(rows)[:, :2] + self._unasked(rows) + task.request[:2] + _unasked(task)
         for column in (CPU, MEMORY):
             have = self.ssn.nodes.allocatable[rows, column].astype(np.int64)
-            asked = (requested[:, column] + (task.request[column] or UNASKED[column])).astype(np.int64)
+            asked = requested[:, column].astype(np.int64)
             scored: Whole = score(np.minimum(asked, have), have)
             added += np.where(have > 0, scored, 0)
             weight += have > 0
@@ -121,24 +158,32 @@ class NodeOrder:
     def balanced(self, task: SessionTask, rows: Rows) -> Whole:
         """How much more even the use of cpu, memory and GPUs becomes with the task: 75 when it stays as it is. A task
         that asks for none of them has no opinion."""
-        names = self.ssn.resources.column
-        columns = [CPU, MEMORY]
-        gpu = names.get(GPU)
-        if gpu is not None and task.request[gpu]:
-            columns.append(gpu)
-        if not any(task.request[column] for column in columns):
+        columns = self._balanced_columns(task)
+        if not columns:
             return np.zeros(len(rows), dtype=np.int64)
         before, have = self._requested(rows)[:, columns], self.ssn.nodes.allocatable[rows][:, columns]
         with_it = _evenness(before + task.request[columns], have)
         change = with_it - _evenness(before, have)
-        half = SCORE_MAX // 2
-        found: Whole = half + np.trunc((half + change) / 2).astype(np.int64)
+        found: Whole = HALF + np.trunc((HALF + change) / 2).astype(np.int64)
         return found
+
+    def _balanced_columns(self, task: SessionTask) -> list[int]:
+        """The columns that are to be even; none for a task that asks for none of them."""
+        gpu = self.ssn.resources.column.get(GPU)
+        columns = [CPU, MEMORY] if gpu is None or not task.request[gpu] else [CPU, MEMORY, gpu]
+        return columns if any(task.request[column] for column in columns) else []
 
     def _requested(self, rows: Rows) -> Scores:
         nodes = self.ssn.nodes
         found: Scores = nodes.used[rows] + nodes.pipelined[rows]
         for row, amount in self.gone.items():
+            found[rows == row] -= amount
+        return found
+
+    def _unasked(self, rows: Rows) -> Scores:
+        """What pods there count for beyond what they ask, cpu and memory."""
+        found = _unasked_on(self.ssn.nodes)[rows]
+        for row, amount in self.gone_unasked.items():
             found[rows == row] -= amount
         return found
 
@@ -192,6 +237,38 @@ class _Traits(NamedTuple):
     images: bool
 
 
+def _unasked(task: SessionTask) -> NDArray[np.float64]:
+    """What a task counts for beyond what it asks, cpu and memory: something where it asks for nothing."""
+    return np.array([0.0 if task.request[column] else float(amount) for column, amount in UNASKED.items()])
+
+
+@dataclass(slots=True)
+class _Unasked:
+    """The sums of that by row, as of a place in the table's log."""
+
+    epoch: int
+    seen: int
+    amounts: Scores
+
+
+_UNASKED: WeakKeyDictionary[NodeTable, _Unasked] = WeakKeyDictionary()
+
+
+def _unasked_on(nodes: NodeTable) -> Scores:
+    """The sums for all rows; only rows that changed are looked at again."""
+    known = _UNASKED.get(nodes)
+    if known is None or known.epoch != nodes.epoch:
+        known = _UNASKED[nodes] = _Unasked(nodes.epoch, 0, np.zeros((len(nodes), len(UNASKED))))
+        changed: Iterable[int] = range(len(nodes))
+    else:
+        changed = dict.fromkeys(nodes.log[known.seen :])
+    for row in changed:
+        amounts = [_unasked(task) for task in nodes.tasks[row].values() if not task.request[:2].all()]
+        known.amounts[row] = np.sum(amounts, axis=0) if amounts else 0.0
+    known.seen = len(nodes.log)
+    return known.amounts
+
+
 _TRAITS: WeakKeyDictionary[NodeTable, _Traits] = WeakKeyDictionary()
 """Kept until a node's object changes: a session with little to do must not look at all of them."""
 
@@ -216,6 +293,19 @@ _RUNNING = tuple(int(status) for status in (TaskStatus.RUNNING, TaskStatus.BOUND
 
 def _node(info: Any) -> Node | None:
     return info.node if info is not None else None
+
+
+def _even(parts: Sequence[tuple[float, float]]) -> int:
+    """`_evenness` of one node, from what is used and what there is of each."""
+    shares = [min(used / have, 1.0) for used, have in parts if have > 0]
+    if len(shares) == 2:
+        return int((1 - abs(shares[0] - shares[1]) / 2) * SCORE_MAX) if len(parts) == 2 else _spread(shares)
+    return _spread(shares) if shares else SCORE_MAX
+
+
+def _spread(shares: Sequence[float]) -> int:
+    mean = sum(shares) / len(shares)
+    return int((1 - sqrt(sum((one - mean) * (one - mean) for one in shares) / len(shares))) * SCORE_MAX)
 
 
 def _evenness(used: Scores, have: Scores) -> Whole:

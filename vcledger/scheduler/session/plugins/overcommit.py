@@ -62,7 +62,7 @@ class Overcommit:
         if job.least is None:
             return PERMIT
         over = exceeding(self.admitted + job.least, self.left, job.least)
-        if not len(over):
+        if not over:
             return PERMIT
         names, least = self.ssn.resources, job.least
         lines = [

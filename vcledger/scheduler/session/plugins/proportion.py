@@ -84,7 +84,7 @@ class Proportion:
         one = self.of.get(queue.name)
         if one is None or not is_open(queue):
             return False
-        return not len(exceeding(one.allocated + task.request, one.deserved, task.request))
+        return not exceeding(one.allocated + task.request, one.deserved, task.request)
 
     def reclaimable(self, reclaimer: SessionTask, candidates: Sequence[SessionTask]) -> list[SessionTask]:
         """As many of each queue, in their order, as it takes to bring it within what it deserves."""
@@ -166,7 +166,7 @@ def admit(ssn: Session, one: Attributes, job: SessionJob) -> int:
         return PERMIT
     taken = one.allocated + one.inqueue - one.queue.elastic
     over = exceeding(taken + job.least, one.limit, job.least)
-    if not len(over):
+    if not over:
         one.inqueue = one.inqueue + less_gated(job, job.least)
         return PERMIT
     names, least = ssn.resources, job.least
