@@ -10,17 +10,19 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.reasons import scheduler_reasons
 from projections.diagnosis.views import ClusterView, PlacedPod
-from tests.unit.session.world import CONF, Object, World
+from tests.unit.session.world import CONF, Object, World, group, node, pod, queue
 from vcledger.scheduler.session.events import events_of
-from vcledger.scheduler.session.feasible import ALL_CHECKS
+from vcledger.scheduler.session.feasible import ALL_CHECKS, Feasible
 from vcledger.scheduler.session.mirror import Mirror
-from vcledger.scheduler.session.run import open_session, run
+from vcledger.scheduler.session.run import close_session, open_session, run
+from vcledger.scheduler.session.statement import Statement
 from vcledger.testing import strategies as kit
 from vcledger.why_views import node_view, reported_attachments, task_view
 from volcano.events.base import DomainEvent
@@ -97,7 +99,8 @@ def view_of(world: World) -> ClusterView:
     )
 
 
-@settings(max_examples=25)
+@pytest.mark.slow
+@settings(max_examples=80)
 @given(worlds())
 def test_the_columns_agree_with_the_node_table_on_every_node(steps: list[tuple[Object, bool]]) -> None:
     world = seen(steps)
@@ -157,7 +160,8 @@ def told(world: World, seed: int) -> list[DomainEvent]:
     return [event for _, event in events_of(run(world.mirror, CONF, seed=seed))]
 
 
-@settings(max_examples=25)
+@pytest.mark.slow
+@settings(max_examples=80)
 @given(worlds(), st.integers(0, 9))
 def test_a_mirror_kept_up_is_one_made_anew_and_a_cycle_leaves_no_trace(
     steps: list[tuple[Object, bool]], seed: int
@@ -173,3 +177,100 @@ def test_a_mirror_kept_up_is_one_made_anew_and_a_cycle_leaves_no_trace(
     assert msgspec.json.encode(again) == msgspec.json.encode(first)
     assert msgspec.json.encode(told(anew, seed)) == msgspec.json.encode(first)
     assert not np.isnan(kept.mirror.nodes.idle).any()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans(), st.booleans()), max_size=12))
+def test_columns_that_follow_what_is_done_are_those_made_anew(steps: list[tuple[int, int, bool, bool]]) -> None:
+    """Task, node, whether it is promised only, and whether the statement is discarded after it."""
+    nodes = [node(f"n{index}", cpu=str(2 + index), pods=str(1 + index)) for index in range(3)]
+    tasks = [pod(f"p{index}", "g", cpu=str(1 + index % 3)) for index in range(6)]
+    running = pod("r", "g", on="n2")
+    world = World(queue(), *nodes, group("g"), *tasks, running)
+    world.mirror.refresh()
+    before = image(world.mirror)
+    ssn = open_session(world.mirror, CONF)
+    ssn.checks = ALL_CHECKS
+    feasible = world.mirror.feasible
+    feasible.open(ssn)
+    job = ssn.jobs["d/g"]
+    shapes = [task.like for task in job.pending()]
+    statement = Statement(ssn)
+    for number, row, promised, discarded in steps:
+        task = job.tasks[f"p{number}-u"]
+        if task.node:
+            continue
+        (statement.pipeline if promised else statement.allocate)(task, ssn.nodes.names[row])
+        feasible.columns(shapes[number])
+        if discarded:
+            statement.discard()
+    if job.tasks["r-u"].status == 32:
+        statement.evict(job.tasks["r-u"], "room", "preempt")
+    for shape in shapes:
+        kept = feasible.columns(shape)
+        fresh = Feasible(world.mirror)
+        fresh.open(ssn)
+        anew = fresh.columns(shape)
+        assert (kept.now.tolist(), kept.later.tolist()) == (anew.now.tolist(), anew.later.tolist())
+        assert kept.open == anew.open
+    close_session(ssn)
+    assert image(world.mirror) == before
+
+
+WORDS = {
+    "ports": "node(s) didn't have free ports for the requested pod ports",
+    "pod-anti-affinity": "node(s) didn't match pod anti-affinity rules",
+    "spread": "node(s) didn't match pod topology spread constraints",
+    "node-affinity": "node(s) didn't match Pod's node affinity/selector",
+    "taints": "node(s) had untolerated taint(s)",
+    "unschedulable": "node(s) were unschedulable",
+    "pod-count": "node(s) pod number exceeded",
+    "resources": "Insufficient cpu",
+}
+
+
+def asking(family: str) -> Object:
+    """The spec of a pod that one family keeps from node n1, where a pod of app a runs, and lets onto n2."""
+    near = {"labelSelector": SELECTOR, "topologyKey": "zone"}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}]
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}
+    port = [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+    specs: dict[str, Object] = {
+        "ports": {"containers": port},
+        "pod-anti-affinity": {"affinity": {"podAntiAffinity": {required: [near]}}},
+        "spread": {"topologySpreadConstraints": [spread]},
+        "node-affinity": {"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": terms}}}},
+    }
+    return specs.get(family, {})
+
+
+@pytest.mark.parametrize("family", WORDS)
+def test_each_family_keeps_the_pod_from_a_node_in_its_words(family: str) -> None:
+    parts: dict[str, Object] = {
+        "taints": {"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]},
+        "unschedulable": {"unschedulable": True},
+        "pod-count": {"pods": "1"},
+        "resources": {"cpu": "1"},
+    }
+    first = node("n1", labels={"zone": "a"}, **parts.get(family, {}))
+    there = pod("r", "o", cpu="1", on="n1", labels={"app": "a"}, spec={**asking("ports")} if family == "ports" else {})
+    wants = pod("p", "g", cpu="" if family == "pod-count" else "1", labels={"app": "a"}, spec=asking(family))
+    world = World(queue(), first, node("n2", labels={"zone": "b"}), group("o"), there, group("g"), wants)
+    world.mirror.refresh()
+    ssn = open_session(world.mirror, CONF)
+    ssn.checks = ALL_CHECKS
+    world.mirror.feasible.open(ssn)
+    (task,) = ssn.jobs["d/g"].pending()
+    assert world.mirror.feasible.mask(task).tolist() == [False, True]
+    assert world.mirror.feasible.fits_now(task, 0) is (family == "resources")
+    ((said, names),) = world.mirror.feasible.refusals(task).groups
+    assert names == ["n1"]
+    assert WORDS[family] in said
+    lasting = family in {"taints", "unschedulable", "node-affinity"}
+    assert world.mirror.feasible.resolvable(task).tolist() == ([1] if lasting else [0, 1])
+    off = "pod-affinity" if family == "pod-anti-affinity" else family
+    if family != "resources":
+        ssn.checks = ALL_CHECKS - {off}
+        world.mirror.feasible.open(ssn)
+        assert world.mirror.feasible.mask(task).tolist() == [True, True]
