@@ -500,10 +500,10 @@ def test_the_first_tier_that_leaves_a_victim_decides() -> None:
 # --- a few rows and many --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 3), st.integers(0, 9)), min_size=5, max_size=9
+        st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 3), st.integers(0, 9)), min_size=17, max_size=20
     ),
     st.integers(0, 5),
     st.integers(0, 3),

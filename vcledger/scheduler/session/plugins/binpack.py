@@ -17,7 +17,7 @@ from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable
 
 SCORE_MAX = 100
-FEW = 4
+FEW = 16
 """So many rows are scored number by number: columns cost more than they save there."""
 
 

@@ -37,7 +37,7 @@ from volcano.objects.selectors import node_selector_term_matches, tolerates
 from volcano.objects.status import TaskStatus
 
 SCORE_MAX, HALF = 100, 50
-FEW = 4
+FEW = 16
 """So many rows are scored number by number."""
 
 GPU = "nvidia.com/gpu"
@@ -97,7 +97,8 @@ class NodeOrder:
     def by_room(self, task: SessionTask, rows: Rows) -> Scores:
         """The scores of least and most requested, of balance, and of images."""
         if len(rows) <= FEW and not _traits(self.ssn.nodes).images:
-            return np.array([self._at(task, row) for row in rows.tolist()])
+            extra = _unasked_on(self.ssn.nodes)
+            return np.array([self._at(task, row, extra) for row in rows.tolist()])
         total, weights = self.by_image(task, rows), self.weights
         if weights["leastrequested.weight"]:
             total += weights["leastrequested.weight"] * self.least_requested(task, rows)
@@ -107,14 +108,14 @@ class NodeOrder:
             total += weights["balancedresource.weight"] * self.balanced(task, rows)
         return total
 
-    def _at(self, task: SessionTask, row: int) -> float:
+    def _at(self, task: SessionTask, row: int, unasked: Scores) -> float:
         """The same for one node without images, number by number: columns cost more than they save there."""
         nodes, weights, nothing = self.ssn.nodes, self.weights, (0.0,) * len(task.request)
         request, gone = task.request.tolist(), self.gone.get(row, nothing)
         used, promised = nodes.used[row].tolist(), nodes.pipelined[row].tolist()
         have, there = nodes.allocatable[row].tolist(), [a + b - c for a, b, c in zip(used, promised, gone, strict=True)]
         total = 0.0 if _traits(nodes).taints else float(SCORE_MAX * weights["tainttoleration.weight"])
-        extra, less = _unasked_on(nodes)[row].tolist(), self.gone_unasked.get(row, (0.0, 0.0))
+        extra, less = unasked[row].tolist(), self.gone_unasked.get(row, (0.0, 0.0))
         left = taken = number = 0
         for column in (CPU, MEMORY):
             whole = int(have[column])
@@ -263,7 +264,9 @@ def _unasked_on(nodes: NodeTable) -> Scores:
     else:
         changed = dict.fromkeys(nodes.log[known.seen :])
     for row in changed:
-        amounts = [_unasked(task) for task in nodes.tasks[row].values() if not task.request[:2].all()]
+        amounts = [
+            _unasked(task) for task in nodes.tasks[row].values() if not (task.request.item(0) and task.request.item(1))
+        ]
         known.amounts[row] = np.sum(amounts, axis=0) if amounts else 0.0
     known.seen = len(nodes.log)
     return known.amounts
