@@ -129,16 +129,16 @@ _MARKS = tuple(
         rb'\A\{\s*"apiVersion"\s*:\s*"[^"]*"\s*,\s*"items"\s*:\s*\[',  # a list that names its kind last
     )
 )
-_LINE_KEYS = re.compile(rb'(?m)^\s*\{\s*"(recordedAt)"\s*:')
+_LINE_KEYS = re.compile(rb'(?m)^[ \t]*\{\s*"(recordedAt)"\s*:')
 _WATCH_KEYS = re.compile(
     rb'\{\s*"(?:type"\s*:\s*"(?:ADDED|MODIFIED|DELETED|BOOKMARK|ERROR|LIST)"\s*,\s*"object|object)"\s*:\s*\{'
 )
 _AUDIT_KEYS = re.compile(rb'\{[^{}\[\]]{0,400}?"apiVersion"\s*:\s*"audit\.k8s\.io/')
 
 
-_SIMULATED = re.compile(rb'(?m)^\s*\{\s*"time"\s*:\s*"[^"]*"\s*,\s*"event"\s*:\s*"(?:Add|Update|Delete)"')
+_SIMULATED = re.compile(rb'(?m)^[ \t]*\{\s*"time"\s*:\s*"[^"]*"\s*,\s*"event"\s*:\s*"(?:Add|Update|Delete)"')
 _EXPORTED = re.compile(
-    rb'(?m)^\{"metadata":\{[^\n]*"involvedObject":\{|\A\{\s*"metadata"\s*:.*\n\s*"involvedObject"\s*:', re.DOTALL
+    rb'(?m)^\{"metadata":\{[^\n]*"involvedObject":\{|\A\{\s*"metadata"\s*:.*\n[ \t]*"involvedObject"\s*:', re.DOTALL
 )
 _SNAPSHOT = re.compile(
     rb'\A\{\s*"(?:pods|nodes|pvs|pvcs|storageClasses|priorityClasses|namespaces|schedulerConfig)"\s*:'

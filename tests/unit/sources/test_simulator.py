@@ -238,6 +238,12 @@ def test_told_by_content(data: bytes, format_: Format) -> None:
     assert detect(data) is format_
 
 
+@pytest.mark.parametrize("begins", [b"{x", b'{"metadata":'])
+def test_blank_lines_without_end_are_looked_through_once(begins: bytes) -> None:
+    """For each line the rest of them once more would take minutes."""
+    assert detect(begins + b"\n" * (1 << 18)) is Format.unknown
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.slow
 def test_whatever_is_done_to_a_line_no_good_one_is_lost(tmp_path: Path, seed: int) -> None:
