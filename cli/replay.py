@@ -39,7 +39,7 @@ from cli.replay_options import (
     tell_unmatched,
     traces_of,
 )
-from cli.replaying import as_data, carry_out, failed, show_table
+from cli.replaying import as_data, carry_out, failed, show_table, tell_notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,3 +172,4 @@ def show(jobs: Sequence[Job], found: Sequence[Ran], output: DataOutput) -> None:
         replay_report.show(found[0].result)
         return
     show_table(jobs, found)
+    tell_notes(found)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cli import render
-from cli.common import INTERRUPTED, MISUSE, fail, one_line
+from cli.common import INTERRUPTED, MISUSE, fail, note, one_line
 
 if TYPE_CHECKING:
     from vcledger.replay.engine import ReplayResult
@@ -55,12 +55,19 @@ def carry_out(jobs: Sequence[Job], *, workers: int = 1, dask: str | None = None)
     if folder is not None:
         _drop(folder)
         found = [without_ledger(ran) for ran in found]
-    for ran in found:
-        if ran.error and len(jobs) > 1:
-            typer.echo(f"error: {one_line(f'{ran.label}: {ran.error}')}", err=True)
     if len(jobs) == 1 and found[0].error:
         fail(found[0].error)
+    for line in gathered([(ran.label, ran.error) for ran in found if ran.error], len(found)):
+        typer.echo(f"error: {one_line(line)}", err=True)
     return found
+
+
+def gathered(said: Sequence[tuple[str, str]], whole: int) -> list[str]:
+    """What was said of replays, each line once, with the names of those it was said of; without where it was all."""
+    of_line: dict[str, list[str]] = {}
+    for label, line in said:
+        of_line.setdefault(line, []).append(label)
+    return [line if len(labels) == whole else f"{', '.join(labels)}: {line}" for line, labels in of_line.items()]
 
 
 def all_done(found: Sequence[Ran], jobs: Sequence[Job]) -> bool:
@@ -232,6 +239,12 @@ def show_table(jobs: Sequence[Job], found: Sequence[Ran]) -> None:
     Console(markup=False, highlight=False).print(drawn)
 
 
+def tell_notes(found: Sequence[Ran]) -> None:
+    """The replays' notes on stderr, each once."""
+    results = [(ran.label, ran.result) for ran in found if ran.result is not None]
+    note(*gathered([(label, line) for label, result in results for line in result.notes], len(results)))
+
+
 def compared(jobs: Sequence[Job], found: Sequence[Ran]) -> tuple[list[ReplayResult], list[str], list[int]]:
     """The results that there are, their names, and for each the number of the base run of its trace and seed."""
     from vcledger.replay.variants import BASE
@@ -282,4 +295,4 @@ def failed(found: Sequence[Ran]) -> int:
     return MISUSE if any(ran.error for ran in found) else 0
 
 
-__all__ = ["as_data", "carry_out", "failed", "show_table"]
+__all__ = ["as_data", "carry_out", "failed", "show_table", "tell_notes"]
