@@ -13,6 +13,7 @@ import pytest
 from tests.unit.session.world import CONF, Object, World, group, node, pod, queue
 from vcledger.scheduler.session.conf import PluginConf, SessionConf
 from vcledger.scheduler.session.events import events_of
+from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.outcome import Outcome, Placed
 from vcledger.scheduler.session.plugins import BUILTIN
@@ -298,3 +299,26 @@ def test_a_node_that_was_promised_comes_first(free: bool) -> None:
     assert places(outcome, pipelined=not free) == {"a": "n2"}
     kinds = {type(event) for _, event in events_of(outcome)}
     assert (TaskAllocated if free else TaskPipelined) in kinds
+
+
+@pytest.mark.parametrize("infers", [True, False])
+def test_a_pod_whose_volume_is_being_made_counts_on_its_node(infers: bool) -> None:
+    waiting = claim("c")
+    waiting["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "n1"}
+    made = {**STORAGE, "provisioner": "csi.example.com"}
+    first = [group("a"), pod("a", "a", cpu="3", spec=uses("c"))]
+    world = World(made, queue(), node("n1"), waiting, *first, group("b"), pod("b", "b", cpu="2"))
+    mirror = Mirror(world.cache, world.pod_of, infers_assumed=infers)
+    outcome = run(mirror, ROOM)
+    assert places(outcome) == ({} if infers else {"a": "n1"})
+    assert [one.task.name for one in outcome.unfit.values()] == ["b"]
+    if infers:
+        assert mirror.jobs["d/a"].ready_count == 1
+        bound = claim("c")
+        bound["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+        bound["spec"]["volumeName"] = "v"
+        world.see(volume("v", "n1"), bound)
+        for kind, name in (("PersistentVolume", "v"), ("PersistentVolumeClaim", "c")):
+            mirror.touch(kind, "d" if kind.endswith("Claim") else "", name)
+        mirror.refresh()
+        assert mirror.nodes.idle[0][0] == 4000

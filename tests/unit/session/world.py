@@ -104,10 +104,10 @@ class World:
         self.cache = Cache(model)
         self.pods: dict[str, Pod] = {}
         self.position = 0
-        self.mirror = Mirror(self.cache, self._pod)
+        self.mirror = Mirror(self.cache, self.pod_of)
         self.see(*objects)
 
-    def _pod(self, ref: PodRef) -> Pod | None:
+    def pod_of(self, ref: PodRef) -> Pod | None:
         return self.pods.get(f"{ref.namespace}/{ref.name}")
 
     def see(self, *objects: Object) -> None:

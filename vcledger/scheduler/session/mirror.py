@@ -16,6 +16,8 @@ import numpy as np
 
 from projections.cache.jobs import priority_of
 from projections.cache.state import HAS_ANTI_AFFINITY, Cache, JobInfo, NodeInfo, PodRef, TaskInfo
+from projections.cache.tasks import OWN_CLAIM
+from projections.diagnosis.claims import fully_bound, selected_node
 from projections.diagnosis.views import INDEX_LABEL, PlacedPod
 from vcledger.scheduler.session.feasible import Feasible
 from vcledger.scheduler.session.model import (
@@ -32,8 +34,9 @@ from vcledger.scheduler.session.shape import Shapes
 from vcledger.scheduler.session.sums import Part, limits_of, part_of, resource_of
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource
-from volcano.objects.status import TERMINATED_STATUSES
+from volcano.objects.status import TERMINATED_STATUSES, TaskStatus
 
+_BINDING = int(TaskStatus.BINDING)
 _TERMINATED = frozenset(int(status) for status in TERMINATED_STATUSES)
 _VECTORS_MAX, _SHAPES_MAX = 100_000, 20_000
 _NODE_KINDS = frozenset({"Node", "CSINode", "Numatopology"})
@@ -43,7 +46,11 @@ class Mirror:
     """The session's data of one cache. `jobs` are those of a session, `waiting` those of them with a pending task,
     `unadmitted` those that have not been taken into their queue. `pod_of` gives the object of a pod of the cache;
     `claims` and `volumes` are those of the cache unless others are given, such as they are assumed to be (a change of
-    those has to be told by `touch` too)."""
+    those has to be told by `touch` too).
+
+    `infers_assumed`: a pending pod for one of whose claims a volume is being made for a node (the claim's selected-node
+    annotation) counts as Binding there, as the scheduler that asked for it has it, though no watch shows it. For caches
+    that are folded from what was recorded of another scheduler; one that has its own assumptions knows better."""
 
     def __init__(
         self,
@@ -52,10 +59,12 @@ class Mirror:
         *,
         claims: Mapping[str, PersistentVolumeClaim] | None = None,
         volumes: Mapping[str, PersistentVolume] | None = None,
+        infers_assumed: bool = False,
     ) -> None:
         self.cache, self._pod_of = cache, pod_of
         self.claims = cache.claims if claims is None else claims
         self.volumes = cache.volumes if volumes is None else volumes
+        self.infers_assumed = infers_assumed
         self.exact = cache.policy.name == "exact"
         self.ignores_access_modes = not self.exact
         self._dirty_pods: dict[str, None] = {}
@@ -81,6 +90,7 @@ class Mirror:
         self._tasks_of: dict[str, list[tuple[str, str]]] = {}
         self._nodes_of: dict[str, tuple[str, ...]] = {}
         self._on_node: dict[str, dict[str, SessionTask]] = {}
+        self._held: dict[str, dict[str, SessionTask]] = {}
         self._of_queue: dict[str, dict[str, None]] = {}
         self._pods: dict[str, Pod] = {}
         self._parts: dict[str, Part] = {}
@@ -232,9 +242,22 @@ class Mirror:
             position=ref.position if ref is not None else 0,
             unread=True,
         )
-        if task.status == PENDING:
+        place = self._assumed(ref) if self.infers_assumed and task.status == PENDING and ref is not None else ""
+        if place:
+            task.status, task.node = _BINDING, place
+        elif task.status == PENDING:
             self.read(task)
         return task
+
+    def _assumed(self, ref: PodRef) -> str:
+        """The node for which a volume of a pod is being made; '' for none."""
+        if ref.deleting or ref.node_name:
+            return ""
+        for name in ref.claims:
+            claim = self.claims.get(f"{ref.namespace}/{name.removeprefix(OWN_CLAIM)}")
+            if claim is not None and not fully_bound(claim) and selected_node(claim):
+                return selected_node(claim)
+        return ""
 
     def pod(self, task: SessionTask) -> Pod | None:
         """The task's object; None when the cache has another pod of that name, or none."""
@@ -266,6 +289,10 @@ class Mirror:
             job.asked = job.asked + task.request
         if task.node and task.status not in _TERMINATED:
             self._on_node.setdefault(task.node, {})[task.uid] = task
+        if task.status == _BINDING and self.infers_assumed:
+            info = self.cache.jobs[job.uid].tasks.get(task.uid)
+            if info is not None and info.status == PENDING:
+                self._held.setdefault(task.node, {})[task.uid] = task
 
     def _drop(self, job: SessionJob, task: SessionTask) -> None:
         job.remove(task)
@@ -273,9 +300,10 @@ class Mirror:
         if task.status == PENDING:
             job.asked = job.asked - task.request
         if task.node:
-            there = self._on_node.get(task.node)
-            if there is not None:
-                there.pop(task.uid, None)
+            for index in (self._on_node, self._held):
+                there = index.get(task.node)
+                if there is not None:
+                    there.pop(task.uid, None)
 
     def _place(self, key: str, ref: PodRef | None) -> None:
         """Keeps the pods that others may have to look at: those with an anti-affinity always, the rest once asked."""
@@ -363,6 +391,9 @@ class Mirror:
         if job is None or info is None:
             return
         job.allocated = self.amounts(info.allocated)
+        for task in job.by_status.get(_BINDING, {}).values() if self.infers_assumed else ():
+            if task.uid in self._held.get(task.node, {}):
+                job.allocated = job.allocated + task.request
         there = job.queue in self.queues
         for index, belongs in (
             (self.jobs, there),
@@ -456,6 +487,10 @@ class Mirror:
         table.pipelined[row] = self.amounts(info.pipelined)
         table.pod_counts[row] = info.task_count
         table.pods_max[row] = info.allocatable.max_task_num
+        for task in self._held.get(info.name, {}).values():
+            table.idle[row] -= task.request
+            table.used[row] += task.request
+            table.pod_counts[row] += 1
         table.tasks[row] = self._on_node.setdefault(info.name, {})
         old = table.infos[row]
         table.infos[row] = info
