@@ -30,6 +30,7 @@ one. `gpu_spec`, `qos` and `pod_phase` may be lacking."""
 
 PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed"})
 SECONDS_MAX = 100 * 366 * 86_400
+NUMBER_MAX = 10**9
 HEADER_MAX = 1 << 12
 GPU_MILLI = 1_000
 """Thousandths of a GPU in a whole one."""
@@ -135,7 +136,7 @@ def pods(chunks: Iterator[bytes], observer: Observer, tally: Tally, limit: int, 
     for row in rows.of(chunks):
         timed = "creation_time" in row
         try:
-            pod = _pod(rows.line, row, seen)
+            pod = _pod(row, seen)
         except Unusable as error:
             rows.broken(str(error), row)
             continue
@@ -178,7 +179,7 @@ def _next(waiting: list[tuple[int, bool, int, PodRow]], lives: Lives) -> Iterabl
     return lives.scheduled(row)
 
 
-def _pod(line: int, row: dict[str, str], seen: set[str]) -> PodRow:
+def _pod(row: dict[str, str], seen: set[str]) -> PodRow:
     """A row, checked. Unusable with what is wrong in it."""
     created, scheduled, deleted = (_time(row, f"{what}_time") for what in ("creation", "scheduled", "deletion"))
     phase, qos = _cell(row, "pod_phase"), _cell(row, "qos")
@@ -198,7 +199,7 @@ def _pod(line: int, row: dict[str, str], seen: set[str]) -> PodRow:
         raise Unusable(f"gpu_spec {shown('|'.join(models))} cannot be values of a label")
     cpu, memory = _whole(row, "cpu_milli"), _whole(row, "memory_mib")
     name = _named(row, "name", seen)
-    return PodRow(line, name, cpu, memory, gpus, share, models, qos, phase, created, scheduled, deleted)
+    return PodRow(name, cpu, memory, gpus, share, models, qos, phase, created, scheduled, deleted)
 
 
 def _in_order(row: dict[str, str], created: int, scheduled: int | None, deleted: int | None) -> None:
@@ -237,6 +238,8 @@ def _whole(row: dict[str, str], column: str, default: int | None = None) -> int:
     found = _WHOLE.fullmatch(text)
     if found is None:
         raise Unusable(f"{column} {shown(text)} is no whole number")
+    if int(found[1]) > NUMBER_MAX:
+        raise Unusable(f"{column} {text} is more than {NUMBER_MAX:,}")
     return int(found[1])
 
 

@@ -49,10 +49,9 @@ class NodeRow(NamedTuple):
 
 
 class PodRow(NamedTuple):
-    """A pod: `line` of the file, milli CPUs, MiB, GPUs and thousandths of each, the models it may have, and its life in
+    """A pod: milli CPUs, MiB, GPUs and thousandths of each, the models it may have, and its life in
     microseconds since the trace's beginning."""
 
-    line: int
     name: str
     cpu: int
     memory: int

@@ -145,6 +145,7 @@ BROKEN = {
     "no name": (",1,1,0,0,,LS,Pending,10,30,", "no name"),
     "a name that is none": ("A b,1,1,0,0,,LS,Pending,10,30,", "name A b is no name"),
     "no cpu": ("x,,1,0,0,,LS,Pending,10,30,", "no cpu_milli"),
+    "more memory than there can be": ("x,1,9999999999,0,0,,LS,Pending,10,30,", "memory_mib 9999999999 is more than"),
     "half a mebibyte": ("x,1,0.5,0,0,,LS,Pending,10,30,", "memory_mib 0.5 is no whole number"),
     "more than a whole GPU of each": ("x,1,1,1,1500,,LS,Pending,10,30,", "num_gpu 1 with gpu_milli 1500"),
     "a GPU of which nothing is asked": ("x,1,1,1,0,,LS,Pending,10,30,", "num_gpu 1 with gpu_milli 0"),
