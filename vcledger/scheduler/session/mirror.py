@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from projections.cache.jobs import priority_of
-from projections.cache.state import HAS_ANTI_AFFINITY, Cache, JobInfo, NodeInfo, PodRef, TaskInfo
+from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef, TaskInfo
 from projections.cache.tasks import OWN_CLAIM
 from projections.diagnosis.claims import fully_bound, selected_node
 from projections.diagnosis.views import INDEX_LABEL, PlacedPod
@@ -30,8 +30,9 @@ from vcledger.scheduler.session.model import (
     Vector,
 )
 from vcledger.scheduler.session.nodes import NodeTable
+from vcledger.scheduler.session.placed import PlacedPods
 from vcledger.scheduler.session.shape import Shapes
-from vcledger.scheduler.session.sums import Part, limits_of, part_of, resource_of
+from vcledger.scheduler.session.sums import QueueSums, limits_of, part_of, resource_of
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource
 from volcano.objects.status import TERMINATED_STATUSES, TaskStatus
@@ -84,8 +85,7 @@ class Mirror:
         self.waiting: dict[str, SessionJob] = {}
         self.unadmitted: dict[str, SessionJob] = {}
         self.queues: dict[str, SessionQueue] = {}
-        self.placed: dict[str, PlacedPod] | None = None
-        self.guarded: dict[str, PlacedPod] = {}
+        self._placed = PlacedPods(self.cache, self._pod_of)
         self.revision = 0
         self._tasks_of: dict[str, list[tuple[str, str]]] = {}
         self._nodes_of: dict[str, tuple[str, ...]] = {}
@@ -93,9 +93,7 @@ class Mirror:
         self._held: dict[str, dict[str, SessionTask]] = {}
         self._of_queue: dict[str, dict[str, None]] = {}
         self._pods: dict[str, Pod] = {}
-        self._parts: dict[str, Part] = {}
-        self._sums: dict[str, Part] = {}
-        self._counts: dict[str, int] = {}
+        self._sums = QueueSums(resources.width, self.queues)
         self._vectors: dict[int, tuple[Resource, Vector]] = {}
         self._missing: dict[str, None] = {}
         self._fresh: dict[str, None] = {}
@@ -206,7 +204,7 @@ class Mirror:
             self._dirty_nodes[name] = None
         if now:
             self._nodes_of[key] = now
-        self._place(key, ref)
+        self._placed.see(key, ref)
         return [uid for uid, _ in pairs]
 
     def _task(self, uid: str, task_uid: str, ref: PodRef | None) -> bool:
@@ -305,32 +303,14 @@ class Mirror:
                 if there is not None:
                     there.pop(task.uid, None)
 
-    def _place(self, key: str, ref: PodRef | None) -> None:
-        """Keeps the pods that others may have to look at: those with an anti-affinity always, the rest once asked."""
-        self.guarded.pop(key, None)
-        if self.placed is not None:
-            self.placed.pop(key, None)
-        if ref is None or not ref.node_name or ref.phase in {"Succeeded", "Failed"}:
-            return
-        if self.placed is None and not ref.flags & HAS_ANTI_AFFINITY:
-            return
-        pod = self._pod_of(ref)
-        if pod is None:
-            return
-        one = PlacedPod.of(pod, ref.node_name)
-        if ref.flags & HAS_ANTI_AFFINITY:
-            self.guarded[key] = one
-        if self.placed is not None:
-            self.placed[key] = one
+    @property
+    def guarded(self) -> Mapping[str, PlacedPod]:
+        """The pods on nodes that have an anti-affinity of their own, by key."""
+        return self._placed.guarded
 
-    def all_placed(self) -> dict[str, PlacedPod]:
-        """The pods on nodes, by key; read when first asked for, kept up from then on."""
-        if self.placed is None:
-            self.placed = {}
-            for key, ref in self.cache.pods.items():
-                if ref.node_name:
-                    self._place(key, ref)
-        return self.placed
+    def all_placed(self) -> Mapping[str, PlacedPod]:
+        """The pods on nodes, by key."""
+        return self._placed.all()
 
     # --- jobs and queues ----------------------------------------------------------------------------------------------
 
@@ -357,7 +337,7 @@ class Mirror:
                     pairs.append((uid, task.uid))
         elif job.queue != info.queue:
             self._of_queue.get(job.queue, {}).pop(uid, None)
-            self._count(job, None)
+            self._sums.count(job, None)
         self._fields(job, info)
 
     def _fields(self, job: SessionJob, info: JobInfo) -> None:
@@ -381,7 +361,7 @@ class Mirror:
             self._drop(job, task)
         del self.groups[job.uid]
         self._of_queue.get(job.queue, {}).pop(job.uid, None)
-        self._count(job, None)
+        self._sums.count(job, None)
         for index in (self.jobs, self.waiting, self.unadmitted):
             index.pop(job.uid, None)
 
@@ -404,35 +384,7 @@ class Mirror:
                 index[uid] = job
             else:
                 index.pop(uid, None)
-        self._count(job, part_of(job) if there else None)
-
-    def _count(self, job: SessionJob, part: Part | None) -> None:
-        """A job's part of its queue's sums is this from now on."""
-        name = job.queue
-        old = self._parts.pop(job.uid, None)
-        if old is None and part is None:
-            return
-        sums = self._sums.get(name)
-        if sums is None:
-            sums = self._sums[name] = Part(*(np.zeros(self.resources.width) for _ in range(4)))
-        if old is not None:
-            sums = sums.minus(old)
-            self._counts[name] -= 1
-        if part is not None:
-            self._parts[job.uid] = part
-            sums = sums.plus(part)
-            self._counts[name] = self._counts.get(name, 0) + 1
-        self._sums[name] = sums
-        queue = self.queues.get(name)
-        if queue is not None:
-            self._show(queue)
-
-    def _show(self, queue: SessionQueue) -> None:
-        sums = self._sums.get(queue.name)
-        if sums is None:
-            sums = Part(*(np.zeros(self.resources.width) for _ in range(4)))
-        queue.allocated, queue.requested, queue.inqueue, queue.elastic = sums
-        queue.has_jobs = self._counts.get(queue.name, 0) > 0
+        self._sums.count(job, part_of(job) if there else None)
 
     def _queue(self, name: str) -> None:
         found = self.cache.queues.get(name)
@@ -458,7 +410,7 @@ class Mirror:
             state=found.status.state or "Open",
             position=self.cache.position_of("Queue", name),
         )
-        self._show(queue)
+        self._sums.show(queue)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 

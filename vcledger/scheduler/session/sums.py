@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vcledger.scheduler.session.model import SessionJob, Vector
+from vcledger.scheduler.session.model import SessionJob, SessionQueue, Vector
 from volcano.objects.meta import ResourceMap
 from volcano.objects.resource import Resource, new_resource
 from volcano.objects.scheduling import Queue
@@ -52,6 +52,44 @@ def part_of(job: SessionJob) -> Part:
     return Part(held, requested, inqueue, np.maximum(held - least, 0.0))
 
 
+class QueueSums:
+    """The parts of all jobs, added up queue by queue as they change. `queues` are those that show their sums."""
+
+    def __init__(self, width: int, queues: dict[str, SessionQueue]) -> None:
+        self.width, self.queues = width, queues
+        self._parts: dict[str, Part] = {}
+        self._sums: dict[str, Part] = {}
+        self._counts: dict[str, int] = {}
+
+    def count(self, job: SessionJob, part: Part | None) -> None:
+        """A job's part of its queue's sums is this from now on; None: it has none."""
+        name, old = job.queue, self._parts.pop(job.uid, None)
+        if old is None and part is None:
+            return
+        sums = self._sums.get(name) or self._nothing()
+        if old is not None:
+            sums = sums.minus(old)
+            self._counts[name] -= 1
+        if part is not None:
+            self._parts[job.uid] = part
+            sums = sums.plus(part)
+            self._counts[name] = self._counts.get(name, 0) + 1
+        self._sums[name] = sums
+        queue = self.queues.get(name)
+        if queue is not None:
+            self.show(queue)
+
+    def show(self, queue: SessionQueue) -> None:
+        """Gives a queue its sums."""
+        sums = self._sums.get(queue.name) or self._nothing()
+        queue.allocated, queue.requested, queue.inqueue, queue.elastic = sums
+        queue.has_jobs = self._counts.get(queue.name, 0) > 0
+
+    def _nothing(self) -> Part:
+        zero = np.zeros(self.width)
+        return Part(zero, zero, zero, zero)
+
+
 @lru_cache(maxsize=4096)
 def resource_of(stated: tuple[tuple[str, Any], ...]) -> Resource:
     """A resource map's items as a Resource: the same one for the same amounts, which nobody changes."""
@@ -76,4 +114,4 @@ def limits_of(queue: Queue) -> tuple[dict[str, float], dict[str, float], dict[st
     return capability, guarantee, _amounts(spec.deserved)
 
 
-__all__ = ["Part", "limits_of", "part_of", "resource_of"]
+__all__ = ["Part", "QueueSums", "limits_of", "part_of", "resource_of"]

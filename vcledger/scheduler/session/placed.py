@@ -1,0 +1,52 @@
+"""The pods on nodes, as far as they can stand in others' way.
+
+Owns which are kept: those with an anti-affinity always, as it concerns everybody; the rest once somebody has asked.
+Must not know sessions. Called by `vcledger.scheduler.session.mirror`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from projections.cache.state import HAS_ANTI_AFFINITY, Cache, PodRef
+from projections.diagnosis.views import PlacedPod
+from volcano.objects.core import Pod
+
+
+class PlacedPods:
+    """`guarded` are those with an anti-affinity of their own, by key."""
+
+    def __init__(self, cache: Cache, pod_of: Callable[[PodRef], Pod | None]) -> None:
+        self.cache, self.pod_of = cache, pod_of
+        self.guarded: dict[str, PlacedPod] = {}
+        self._all: dict[str, PlacedPod] | None = None
+
+    def see(self, key: str, ref: PodRef | None) -> None:
+        """A pod as it is now; None: it is gone."""
+        self.guarded.pop(key, None)
+        if self._all is not None:
+            self._all.pop(key, None)
+        if ref is None or not ref.node_name or ref.phase in {"Succeeded", "Failed"}:
+            return
+        if self._all is None and not ref.flags & HAS_ANTI_AFFINITY:
+            return
+        pod = self.pod_of(ref)
+        if pod is None:
+            return
+        one = PlacedPod.of(pod, ref.node_name)
+        if ref.flags & HAS_ANTI_AFFINITY:
+            self.guarded[key] = one
+        if self._all is not None:
+            self._all[key] = one
+
+    def all(self) -> Mapping[str, PlacedPod]:
+        """All of them, by key; read when first asked for, kept up from then on."""
+        if self._all is None:
+            self._all = {}
+            for key, ref in self.cache.pods.items():
+                if ref.node_name:
+                    self.see(key, ref)
+        return self._all
+
+
+__all__ = ["PlacedPods"]
