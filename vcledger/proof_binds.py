@@ -6,8 +6,8 @@ A bind is judged in the state just before it was observed, as if it were decided
 cycle on the state that it began with and on what it has itself decided since, and its binds go out side by side; so a
 bind may be observed before that of the pod which its affinity follows, or after a change that its decision did not
 know. One that is refused at once is therefore judged in every state between a period before its cycle's first write and
-the cycle's last, the pod itself taken out and the binds in flight put in: those of its cycle that were observed before
-it and that the state does not show yet. It is refused for good when no state lets it through.
+half a period after its last, the pod itself taken out and the binds in flight put in: those of its cycle that were
+observed before it and that the state does not show yet. It is refused for good when no state lets it through.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _let_through(where: _Where, part: Cycle, binds: Sequence[Placement], period_
         cluster=cluster,
         types=codec.OBJECT_TYPES,
         late=False,
-        to=part.end,
         observed_from=part.first_at - period_micros,
+        observed_to=part.last_at + period_micros // 2,
     )
     changed = [stored.position for stored in changes]
     positions = sorted({changed[0] - 1 if changed else part.start, part.start, *changed})

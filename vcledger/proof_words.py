@@ -21,6 +21,7 @@ from projections.cache.state import Cache, CacheConfig
 from projections.diagnosis.agreement import explains, parse_fit_message
 from projections.diagnosis.reasons import Reason
 from vcledger.proof_log import Cycle, Written
+from volcano.events.binding import BindFailed
 
 if TYPE_CHECKING:
     from vcledger.ledger import Ledger
@@ -117,13 +118,13 @@ def compare_words(
 ) -> list[Compared]:
     """Every sentence of the cycles, in the order of the log."""
     failures = [one for part in parts for one in part.written if one.reason == FAILED]
-    found: dict[int, Compared] = {}
+    found = {one.written.position: one for one in _answered(ledger, cluster, failures)}
     again = [look._replace(in_flight=True) for look in LOOKS] if failures else []
     for look in (*LOOKS, *again):
         asked: dict[int, list[tuple[Cycle, Written]]] = {}
         for part in parts:
             for one in part.written:
-                if one.position not in found or found[one.position].how in MISSED:
+                if one.reason != FAILED and (one.position not in found or found[one.position].how in MISSED):
                     asked.setdefault(look.position(part, one), []).append((part, one))
         for position, cache in ledger.caches(sorted(asked), cluster=cluster, model=model, config=config):
             part = asked[position][0][0]
@@ -134,6 +135,23 @@ def compare_words(
                 how, ours = _said(one, speaker)
                 found[one.position] = _better(found.get(one.position), Compared(one, how, (ours,)), look)
     return [found[one.position] for part in parts for one in part.written]
+
+
+def _answered(ledger: Ledger, cluster: str, failures: Sequence[Written]) -> list[Compared]:
+    """The sentences about failed binds, each beside the API server's last answer to a bind of the pod by then."""
+    answers: dict[str, list[tuple[int, str]]] = {}
+    uids = list(dict.fromkeys(one.uid for one in failures))
+    for recorded in ledger.recorded(cluster=cluster, kinds="Pod", types="BindFailed", uid=uids) if uids else ():
+        event = recorded.event
+        if isinstance(event, BindFailed) and not event.answer_lost:
+            said = f"failed to bind to node {event.node}: {event.message}"
+            answers.setdefault(recorded.uid, []).append((recorded.observed_at, said))
+    found = []
+    for one in failures:
+        ours = [said for at, said in sorted(answers.get(one.uid, ())) if at <= one.observed_at][-1:]
+        how = ANSWER if not ours else WORD_FOR_WORD if ours == [one.message] else OTHER
+        found.append(Compared(one, how, tuple(ours)))
+    return found
 
 
 def _better(before: Compared | None, now: Compared, look: _Look) -> Compared:
@@ -168,8 +186,6 @@ def _how(written: Written, ours: str, speaker: Speaker) -> str:
     theirs = written.message
     if ours == theirs:
         return WORD_FOR_WORD
-    if written.reason == FAILED:
-        return ANSWER
     node = _ASSIGNED.search(theirs)
     if node is not None and _ASSIGNED.sub("", ours) == _ASSIGNED.sub("", theirs):
         return NODE if speaker.lets_through(written.key, node.group()) else OTHER

@@ -68,7 +68,7 @@ class Recording:
         """Which pods wait in a free replay under its own configuration."""
         out = str(self.folder / f"{self.name}-free.db")
         with Ledger.open(self.ledger, read_only=True) as record:
-            run_replay(record, ReplayPlan(mode="free", conf=self.conf), out=out)
+            run_replay(record, ReplayPlan(mode="free", conf=self.conf, options=self.config), out=out)
             with Ledger.open(out, read_only=True) as replay:
                 return waiting_pods(record, replay, cluster=CLUSTER)
 

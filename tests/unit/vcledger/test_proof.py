@@ -11,6 +11,7 @@ import pytest
 
 from eventstore.types import NewEvent
 from tests.unit.vcledger import build
+from vcledger import codec
 from vcledger.ledger import DEFAULT_CONFIG, Ledger
 from vcledger.proof import Proof, main, proof, word_table
 from vcledger.proof_binds import AT_ONCE, IN_ITS_CYCLE, REFUSED, UNSEEN
@@ -18,6 +19,8 @@ from vcledger.proof_log import cycles
 from vcledger.proof_pending import Waiting, waiting_pods, waiting_table
 from vcledger.proof_words import ANSWER, COUNTS, IN_FLIGHT, NODE, OTHER, REASON, WORD_FOR_WORD, kind_of
 from vcledger.scheduler.session.conf import read_conf
+from volcano.events.base import Subject
+from volcano.events.binding import BindFailed
 
 HOST = "kubernetes.io/hostname"
 
@@ -133,6 +136,17 @@ def test_what_comes_in_another_cycle_does_not_excuse_a_bind(tmp_path: Path) -> N
     ]
     with ledger_of(tmp_path, *events) as ledger:
         assert hows(proof(ledger)) == [REFUSED, AT_ONCE]
+
+
+def test_a_node_may_be_observed_just_after_the_bind_to_it(tmp_path: Path) -> None:
+    """Nodes and pods come by different watches."""
+    events = [
+        *added(*BASE, pod("a", 3, spec={"nodeSelector": {HOST: "n2"}})),
+        changed(1, pod("a", 4, node_name="n2", spec={"nodeSelector": {HOST: "n2"}})),
+        build.seen("ADDED", node("n2", 5), 1.1),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert hows(proof(ledger)) == [IN_ITS_CYCLE]
 
 
 @pytest.mark.parametrize(("cordoned_at", "how"), [(1.9, IN_ITS_CYCLE), (0.5, REFUSED)])
@@ -253,6 +267,18 @@ def test_an_answer_that_the_record_lacks_is_counted_apart(tmp_path: Path) -> Non
     assert word_table({"x": found})[-2].endswith("|  |")
 
 
+@pytest.mark.parametrize(
+    ("code", "message", "how"), [(409, "no", WORD_FOR_WORD), (500, "another", OTHER), (0, "no", ANSWER)]
+)
+def test_an_answer_that_an_audit_line_has_makes_the_sentence(tmp_path: Path, code: int, message: str, how: str) -> None:
+    said = pod("a", 4, "failed to bind to node n1: no", "SchedulerError")
+    answer = BindFailed(node="n1", code=code, message=message, answer_lost=code == 0)
+    subject = Subject("Pod", "default", "a", "a-u")
+    events = [*added(*BASE, pod("a", 3)), codec.domain("c", subject, answer, build.START + 900_000), changed(1, said)]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert words(proof(ledger)) == [how]
+
+
 def test_a_groups_sentence_says_how_many_it_lacks(tmp_path: Path) -> None:
     said = (
         "2/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; Pending: 2 Unschedulable. "
@@ -306,6 +332,7 @@ def test_with_a_configuration_a_whole_session_speaks(tmp_path: Path) -> None:
         assert words(proof(ledger, conf=read_conf(CONF))) == [WORD_FOR_WORD]
 
 
+@pytest.mark.slow
 def test_the_tables_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ledger_of(tmp_path, *gang("n2")):
         pass
@@ -320,6 +347,7 @@ def test_the_tables_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
         }
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ledger_of(tmp_path, *gang("n2")):
         pass
@@ -331,6 +359,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureF
     assert len(capsys.readouterr().err.splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_a_refused_bind_is_named_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ledger_of(tmp_path, *added(*BASE, pod("a", 3, cpu="9")), changed(1, pod("a", 4, cpu="9", node_name="n1"))):
         pass
@@ -338,6 +367,7 @@ def test_a_refused_bind_is_named_on_the_command_line(tmp_path: Path, capsys: pyt
     assert "default/a on n1: Insufficient cpu: asks 9, idle 8 (of 8)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_pods_that_wait_are_compared_by_name_and_by_kind(tmp_path: Path) -> None:
     """In the record x waits, in the other ledger y, which is like it; z waits in both."""
 
