@@ -21,8 +21,8 @@ HIGH, MID, LOW = 1000, 500, 100
 
 @dataclass(frozen=True)
 class Case:
-    """`groups`: name to queue, minimum, priority and phase; `placed`: pods with the node that they are bound to, or with a
-    ~ promised."""
+    """`groups`: name to queue, minimum, priority and phase; `placed`: pods with the node that they are bound to, or
+    with a ~ promised."""
 
     name: str
     pods: tuple[str, ...]
