@@ -176,6 +176,18 @@ class VolumeBinding:
         volumes = [volume for name, volume in sorted(cluster.volumes.items()) if name not in self.reserved]
         self.searches = {state.key: search(state.claim, volumes) for state in self.waiting if not state.selected_node}
 
+    @property
+    def anywhere(self) -> bool:
+        """No node can refuse the claims: none is bound, on its way or being made for one node, and for each a volume
+        can be made wherever its pod goes."""
+        return not self.bound and all(
+            state.key not in self.chosen
+            and not state.selected_node
+            and bool(state.provisioner)
+            and (state.storage_class is None or not state.storage_class.allowed_topologies)
+            for state in self.waiting
+        )
+
     def zone(self, node: NodeView) -> list[Reason]:
         """Zone and region labels of bound volumes; a node without any such label is not checked."""
         if not any(label in node.labels for label in ZONE_LABELS):

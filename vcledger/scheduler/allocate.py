@@ -16,7 +16,7 @@ from projections.diagnosis.reasons import Reason, fit_message
 from projections.diagnosis.views import ClusterView, GroupView, TaskView
 from projections.diagnosis.volumes import Chosen, VolumeBinding
 from projections.diagnosis.words import task_message
-from vcledger.scheduler import binder, place
+from vcledger.scheduler import binder, cycle, place
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.inputs import Allocate, AllocateJob, ScheduleTask
 from vcledger.scheduler.state import Flow, FlowTask
@@ -31,9 +31,13 @@ _PENDING = int(TaskStatus.PENDING)
 
 
 def every_job(hand: Hand, command: Allocate) -> None:
-    """The pass: each job with pending tasks by itself, on the state that the one before has left."""
+    """The pass: a session where one is configured; else each job with pending tasks by itself, on the state that the
+    one before has left."""
     flow = hand.flow
     if not flow.synced:
+        return
+    if flow.config.session is not None:
+        cycle.run_session(hand, flow.config.session)
         return
     found = []
     for key, job in flow.cache.jobs.items():

@@ -84,17 +84,18 @@ def failure_of(code: int | None, body: bytes) -> Failure:
 
 
 class Hand:
-    """Writes a decision."""
+    """Writes a decision. `cycle`: the position of the CycleStarted that its events belong to."""
 
     def __init__(self, flow: Flow, now: int) -> None:
         self.flow, self.now = flow, now
         self.events: list[Draft] = []
         self.effects: list[Effect] = []
         self.then: list[Input] = []
+        self.cycle: int | None = None
 
     def add(self, subject: Subject, event: DomainEvent, *, cause: int | None, known: int = RECOMPUTED) -> int:
         """One more event; the position that it will have."""
-        self.events.append(Draft(subject, event, known, cause))
+        self.events.append(Draft(subject, event, known, cause, self.cycle))
         return self.flow.position + len(self.events)
 
     def observe(self, subject: Subject, event: DomainEvent, payload: bytes, change: str, version: str) -> int:

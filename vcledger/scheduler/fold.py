@@ -12,16 +12,19 @@ from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler import charges
 from vcledger.scheduler.fold_events import APPLY, drop, end, forget_resync, resync_key, watch_key
 from vcledger.scheduler.inputs import Noticed
+from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.state import Flow, FlowTask
 from vcledger.scheduler.transitions import BEFORE_BINDING, Phase, Step, after
 from volcano.events.base import Recorded
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
+from volcano.events.volume import VolumesAssumed, VolumesBound, VolumesReverted
 from volcano.objects.core import Pod
 from volcano.objects.scheduling import PodGroup
 
 Change = ObjectAdded | ObjectModified | ObjectDeleted
 SENT_BACK = frozenset({"PersistentVolume", "PersistentVolumeClaim"})
 """Kinds whose objects are kept whole, as they are sent back when they are updated."""
+ABOUT_VOLUMES = (VolumesAssumed, VolumesBound, VolumesReverted)
 _OVER = ("Succeeded", "Failed")
 
 
@@ -40,8 +43,18 @@ def evolve(flow: Flow, recorded: Recorded, raw: bytes | None = None) -> Flow:
             apply = APPLY.get(type(event))
             if apply is not None:
                 apply(flow, recorded, event)
+        if flow.mirror is not None:
+            _mirror(flow.mirror, recorded)
     flow.position = recorded.position
     return flow
+
+
+def _mirror(mirror: Mirror, recorded: Recorded) -> None:
+    """Word to the session's data of what may have changed. With an event about volumes what is assumed of them may
+    have, which is the claims' own affair, and the mirror's revision of them."""
+    mirror.touch(recorded.kind, recorded.namespace, recorded.name)
+    if isinstance(recorded.event, ABOUT_VOLUMES):
+        mirror.touch("CSIStorageCapacity", "", "")
 
 
 def _observe(flow: Flow, recorded: Recorded, event: Change, raw: bytes | None) -> None:
@@ -145,7 +158,7 @@ def _keep_pod(flow: Flow, key: str, ref: PodRef, pod: Pod) -> None:
 
 def pod_gone(flow: Flow, namespace: str, name: str, uid: str, position: int) -> None:
     """A pod is no more: its task leaves the flow from wherever it is, once nothing is assumed for it."""
-    for store in (flow.attempts, flow.handlers, flow.said, flow.conditions):
+    for store in (flow.attempts, flow.handlers, flow.said, flow.conditions, flow.promised):
         store.pop(uid, None)
     forget_resync(flow, resync_key(namespace, name, uid))
     task = flow.tasks.get(uid)

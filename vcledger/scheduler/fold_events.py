@@ -111,6 +111,7 @@ def _allocated(flow: Flow, at: Recorded, event: scheduling.TaskAllocated) -> Non
     flow.tasks[at.uid] = task
     flow.said.pop(at.uid, None)
     flow.said.pop(event.job, None)
+    flow.promised.pop(at.uid, None)
     pod = flow.pods.get(task.key)
     if pod is not None:
         flow.coming[task.key] = PlacedPod.of(pod, event.node)
@@ -133,6 +134,27 @@ def _unschedulable(flow: Flow, at: Recorded, event: scheduling.TaskUnschedulable
     if condition_is_news(flow, at.uid, key, event.reason, event.message):
         flow.intents[at.position] = Intent("condition", at.uid, key)
         flow.conditions[at.uid] = Condition(event.reason, event.message)
+
+
+def _cycle_started(flow: Flow, at: Recorded, event: scheduling.CycleStarted) -> None:
+    flow.cycle = event.cycle
+
+
+def _enqueued(flow: Flow, at: Recorded, event: scheduling.JobEnqueued) -> None:
+    flow.admitted[event.job] = event.podgroup_uid
+
+
+def _pipelined(flow: Flow, at: Recorded, event: scheduling.TaskPipelined) -> None:
+    flow.promised[at.uid] = event.node
+
+
+def _considered(flow: Flow, at: Recorded, event: scheduling.JobConsidered) -> None:
+    flow.considered[event.job] = considered_words(event)
+
+
+def considered_words(event: scheduling.JobConsidered) -> str:
+    """What is said of a job, to tell news from what was said before."""
+    return f"{event.outcome} {event.placed} {event.pipelined} {event.message}"
 
 
 # --- volumes ------------------------------------------------------------------------------------------------------
@@ -434,7 +456,7 @@ def _resync_succeeded(flow: Flow, at: Recorded, event: resync.ResyncSucceeded) -
 def _gone(flow: Flow, at: Recorded) -> None:
     """The pod is gone: the task leaves; a job that is over with it is noticed."""
     cache, task = flow.cache, flow.tasks.get(at.uid)
-    for store in (flow.attempts, flow.said, flow.conditions):
+    for store in (flow.attempts, flow.said, flow.conditions, flow.promised):
         store.pop(at.uid, None)
     if task is not None:
         charges.release(flow, task)
@@ -505,8 +527,8 @@ def _job_deleted(flow: Flow, at: Recorded, event: cleanup.JobDeleted) -> None:
     job = flow.cache.jobs.get(event.job)
     if job is not None and job.terminated:
         jobs.drop_job(flow.cache, event.job)
-    flow.podgroups.pop(event.job, None)
-    flow.said.pop(event.job, None)
+    for store in (flow.podgroups, flow.said, flow.considered, flow.admitted):
+        store.pop(event.job, None)
 
 
 def _listed(flow: Flow, at: Recorded, event: ListCompleted) -> None:
@@ -570,6 +592,10 @@ APPLY: dict[type[DomainEvent], Apply] = {
     scheduling.TaskAllocated: _allocated,
     scheduling.AllocationDiscarded: _discarded,
     scheduling.TaskUnschedulable: _unschedulable,
+    scheduling.CycleStarted: _cycle_started,
+    scheduling.JobEnqueued: _enqueued,
+    scheduling.TaskPipelined: _pipelined,
+    scheduling.JobConsidered: _considered,
     volume.VolumesAssumed: _assumed,
     volume.PVUpdateRequested: _update_requested,
     volume.PVCUpdateRequested: _update_requested,
@@ -616,6 +642,7 @@ __all__ = [
     "assumed_of",
     "cleanup_key",
     "condition_is_news",
+    "considered_words",
     "drop",
     "end",
     "failed_message",

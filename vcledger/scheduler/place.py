@@ -235,13 +235,16 @@ def subject_of(task: TaskView) -> Subject:
     return Subject("Pod", task.namespace, task.name, task.uid)
 
 
-def allocate(hand: Hand, plan: Plan, job: str, cause: int | None, *, ready: int = 0, needed: int = 0) -> int:
+def allocate(
+    hand: Hand, plan: Plan, job: str, cause: int | None, *, ready: int = 0, needed: int = 0, score: float | None = None
+) -> int:
     """The task gets its node, and its volumes are assumed; the position of the last event."""
     event = TaskAllocated(
         job=job,
         node=plan.node,
         node_uid=plan.node_uid,
         request=plan.task.request,
+        score=score,
         gang_ready=ready,
         gang_needed=needed,
     )

@@ -28,7 +28,7 @@ from volcano.events.base import Recorded
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
-VERSION = CACHE_VERSION * 1_000 + 4
+VERSION = CACHE_VERSION * 1_000 + 5
 """To be raised with every change of the flow's fold or of these bytes; the cache's is part of it."""
 
 
@@ -80,6 +80,10 @@ class Image(msgspec.Struct, array_like=True):
     unreadable: dict[str, str]
     intents: dict[int, Intent]
     recovery: Recovery | None
+    cycle: int
+    considered: dict[str, str]
+    promised: dict[str, str]
+    admitted: dict[str, str]
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -130,6 +134,10 @@ def dump(flow: Flow) -> bytes:
         flow.unreadable,
         flow.intents,
         flow.recovery,
+        flow.cycle,
+        flow.considered,
+        flow.promised,
+        flow.admitted,
     )
     return _encoder.encode(image)
 
@@ -153,7 +161,8 @@ def load(flow: Flow, data: bytes) -> Flow:
     flow.listed, flow.guarded = dict.fromkeys(image.listed), dict.fromkeys(image.guarded)
     flow.versions, flow.pods, flow.placed, flow.coming = image.versions, image.pods, image.placed, image.coming
     flow.tasks, flow.attempts, flow.handlers = image.tasks, image.attempts, image.handlers
-    flow.said, flow.conditions = image.said, image.conditions
+    flow.said, flow.conditions, flow.cycle = image.said, image.conditions, image.cycle
+    flow.considered, flow.promised, flow.admitted = image.considered, image.promised, image.admitted
     flow.watchers = {key: dict.fromkeys(users) for key, users in image.watchers.items()}
     flow.bind_queue, flow.waiting = image.bind_queue, image.waiting
     flow.unreadable = image.unreadable

@@ -20,6 +20,8 @@ from projections.diagnosis.views import NodeView, PlacedPod
 from vcledger.scheduler.assumed import AssumeCache
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import BASE_MICROSECONDS, WorkQueue
+from vcledger.scheduler.session.conf import SessionConf
+from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.transitions import Phase
 from volcano.events.volume import Provision, SharedClaim, StaticBinding, VolumeWait
 from volcano.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
@@ -33,7 +35,8 @@ FLOW_MODEL = EXACT._replace(defers_cleanup=True)
 class FlowConfig(msgspec.Struct, frozen=True):
     """The scheduler's options. `lists`: the kinds whose first list must be complete before anything is decided.
     `settle_seconds`: how long a request whose answer was lost may still arrive at the API server. `posts_max`: how
-    often one binding is sent at most."""
+    often one binding is sent at most. `session`: Volcano's configuration, by which a whole session runs in each cycle;
+    without it the minimal pass decides. `seed` decides between equals in a session."""
 
     cache: CacheConfig = CacheConfig()
     scheduler_name: str = "volcano"
@@ -46,6 +49,8 @@ class FlowConfig(msgspec.Struct, frozen=True):
     resync_base_microseconds: int = BASE_MICROSECONDS
     settle_seconds: float = 60.0
     posts_max: int = 2
+    session: SessionConf | None = None
+    seed: int = 0
 
 
 class FlowTask(msgspec.Struct, gc=False):
@@ -155,10 +160,14 @@ class Flow:
 
     versions    the highest resourceVersion seen of each kind
     conditions  the condition last written to a pod (by UID)
+    cycle       the number of the last cycle that had news
+    considered  what was last said of a job in a session; `promised` the node that a task (UID) was last promised there;
+                `admitted` the PodGroup's UID with which a job was last taken into its queue
     coming      pods on their way, as they will stand on their nodes
     guarded     the pods whose own anti-affinity concerns everybody
     unreadable  nodes whose newest object could not be read, and why
-    views       what was last made of each node for the predicates, to be taken again; no part of the state either
+    views       what was last made of each node for the predicates, to be taken again; no part of the state
+    mirror      the session's data of the cache, made with the first session and kept up; no part of the state either
     notices     what the fold saw that a decision has to follow. The loop takes them and decides within the same batch,
                 so none is ever left over at a crash, and they are no part of the state
     """
@@ -179,6 +188,10 @@ class Flow:
         self.handlers: dict[str, Handler] = {}
         self.said: dict[str, str] = {}
         self.conditions: dict[str, Condition] = {}
+        self.cycle = 0
+        self.considered: dict[str, str] = {}
+        self.promised: dict[str, str] = {}
+        self.admitted: dict[str, str] = {}
         self.volumes: AssumeCache[PersistentVolume] = AssumeCache(self.cache.volumes)
         self.claims: AssumeCache[PersistentVolumeClaim] = AssumeCache(self.cache.claims)
         self.watchers: dict[str, dict[str, None]] = {}
@@ -195,6 +208,7 @@ class Flow:
         self.intents: dict[int, Intent] = {}
         self.notices: list[Noticed] = []
         self.views: dict[str, HeldView] = {}
+        self.mirror: Mirror | None = None
         self.recovery: Recovery | None = None
 
     @property
@@ -265,6 +279,7 @@ class Flow:
         ]
         rest = [sorted(one.items()) for one in (self.intents, self.doubts, self.podgroups, self.unreadable)]
         said = [sorted(self.said.items()), sorted(self.listed), sorted(self.conditions.items())]
+        said += [self.cycle, *(sorted(one.items()) for one in (self.considered, self.promised, self.admitted))]
         seen = [sorted(self.versions.items()), sorted((key, list(users)) for key, users in self.watchers.items())]
         assumed = [self.volumes.rows(), self.claims.rows()]
         pods = [sorted(self.pods), sorted(self.placed), sorted(self.guarded), sorted(self.coming)]

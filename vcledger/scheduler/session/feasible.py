@@ -23,7 +23,7 @@ from projections.diagnosis.volumes import Chosen
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable, Rows
-from vcledger.scheduler.session.refusals import Refusals, problem_of, refusals_of, special_reasons
+from vcledger.scheduler.session.refusals import Refusals, problem_of, refusals_of, refuses_nowhere, special_reasons
 from vcledger.scheduler.session.shape import Shape
 from vcledger.scheduler.session.statics import NOTHING, Statics
 from vcledger.why_views import lone_task
@@ -84,6 +84,9 @@ class Feasible:
         self.leaving: dict[str, SessionTask] = {}
         self.chosen: dict[str, tuple[SessionTask, dict[str, Chosen], list[str]]] = {}
         self.lookers: dict[str, None] = {}
+        self._came: dict[str, PlacedPod] = {}
+        self._there: dict[bool, list[PlacedPod]] = {}
+        self._evaluated: tuple[str, Evaluation] | None = None
         self._columns: dict[Shape, ShapeColumns] = {}
         self._refusals: dict[Shape, tuple[Any, Refusals]] = {}
         self._views: tuple[tuple[int, int, int], list[NodeView]] | None = None
@@ -110,6 +113,9 @@ class Feasible:
         self.lookers.clear()
         self.leaving.clear()
         self.chosen.clear()
+        self._came.clear()
+        self._there.clear()
+        self._evaluated = None
 
     # --- what a session does to pods ----------------------------------------------------------------------------------
 
@@ -124,6 +130,7 @@ class Feasible:
         self.coming.pop(task.uid, None)
         self.lookers.pop(task.uid, None)
         self.chosen.pop(task.uid, None)
+        self._came.pop(task.uid, None)
 
     def leave(self, task: SessionTask) -> None:
         """A task was told to go."""
@@ -137,7 +144,8 @@ class Feasible:
         """What the claims of a task take on its node is not there for others."""
         if task.like is None or not task.like.volumes:
             return
-        evaluation = self.evaluation(task)
+        known, self._evaluated = self._evaluated, None
+        evaluation = known[1] if known is not None and known[0] == task.uid else self.evaluation(task)
         if evaluation is not None and evaluation.volumes is not None:
             view = self.views()[row]
             self.chosen[task.uid] = task, evaluation.volumes.picks(view), evaluation.volumes.take(view)
@@ -240,6 +248,9 @@ class Feasible:
         evaluation, views = self.evaluation(task), self.views()
         if evaluation is None or problem_of(evaluation, self.checks):
             return np.zeros(len(mask), dtype=bool)
+        self._evaluated = task.uid, evaluation
+        if refuses_nowhere(evaluation):
+            return mask
         mask = mask.copy()
         for row in np.flatnonzero(mask):
             mask[row] = not refuses(special_reasons(evaluation, views[row], self.checks))
@@ -352,13 +363,20 @@ class Feasible:
         return self._as_in_session(self.mirror.all_placed() if everyone else self.mirror.guarded, everyone=everyone)
 
     def _as_in_session(self, there: Mapping[str, PlacedPod], *, everyone: bool) -> Sequence[PlacedPod]:
+        known = self._there.get(everyone)
+        if known is None:
+            known = self._there[everyone] = [one for _, one in sorted(there.items())]
         gone = {task.uid for task in self.leaving.values()}
-        placed = [one for _, one in sorted(there.items()) if one.uid not in gone]
+        placed = [one for one in known if one.uid not in gone] if gone else list(known)
         for task, node in self.coming.values():
             if everyone or (task.like is not None and task.like.looks):
-                pod = self.mirror.pod(task)
-                if pod is not None:
-                    placed.append(PlacedPod.of(pod, node))
+                came = self._came.get(task.uid)
+                if came is None or came.node != node:
+                    pod = self.mirror.pod(task)
+                    if pod is None:
+                        continue
+                    came = self._came[task.uid] = PlacedPod.of(pod, node)
+                placed.append(came)
         return placed
 
     def views(self) -> list[NodeView]:

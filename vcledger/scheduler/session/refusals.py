@@ -110,6 +110,17 @@ def special_reasons(evaluation: Evaluation, node: NodeView, checks: frozenset[st
     return found
 
 
+def refuses_nowhere(evaluation: Evaluation) -> bool:
+    """Whether `special_reasons` have nothing to say of any node: then none need be asked."""
+    if evaluation.ports or not evaluation.affinity.idle or not evaluation.spread.idle:
+        return False
+    if evaluation.access is not None and evaluation.access.check():
+        return False
+    if evaluation.limits is not None and evaluation.cluster.csi_nodes:
+        return False
+    return evaluation.volumes is None or evaluation.volumes.anywhere
+
+
 def problem_of(evaluation: Evaluation, checks: frozenset[str]) -> str:
     """What refuses the task before any node is looked at; '' when nothing does."""
     problem = evaluation.problem
@@ -165,4 +176,4 @@ def _first_short(feasible: Feasible, shape: Shape) -> Rows:
     return first
 
 
-__all__ = ["PLUGIN", "Refusals", "Said", "Table", "problem_of", "refusals_of", "special_reasons"]
+__all__ = ["PLUGIN", "Refusals", "Said", "Table", "problem_of", "refusals_of", "refuses_nowhere", "special_reasons"]

@@ -1,0 +1,305 @@
+"""A cycle of the scheduler: a session decides, and what it decides becomes events and goes into the bind flow.
+
+Owns that translation: what of an outcome is news, what the claims of a placed task take, which events it makes.
+Must not know how a session decides. Called by `vcledger.scheduler.allocate`, where a session is configured.
+
+The session looks at the cache with what is on its way, and at claims and volumes as they are assumed. What a placed
+task's claims take is worked out here once more, one task after the other, as the session leaves that open; a gang of
+which one task's volumes are gone by then gets nothing in this cycle. A cycle without news has no events at all.
+
+Evictions are not carried out: a configuration with an action that evicts is refused before it comes here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from projections.diagnosis.claims import pod_claims
+from projections.diagnosis.nodes import refuses
+from projections.diagnosis.reasons import Reason, fit_message
+from projections.diagnosis.volumes import Chosen, VolumeBinding
+from vcledger.scheduler import place
+from vcledger.scheduler.bodies import condition_patch
+from vcledger.scheduler.decision import Hand
+from vcledger.scheduler.fold_events import condition_is_news, considered_words
+from vcledger.scheduler.requests import Patch
+from vcledger.scheduler.session.conf import SessionConf
+from vcledger.scheduler.session.events import CYCLES, digest_of
+from vcledger.scheduler.session.mirror import Mirror
+from vcledger.scheduler.session.model import SessionJob
+from vcledger.scheduler.session.outcome import Discarded, Enqueued, JobOutcome, Outcome, Placed, Unfit
+from vcledger.scheduler.session.run import run
+from vcledger.scheduler.state import Flow
+from volcano.events.base import Subject, TaskRef
+from volcano.events.binding import BindQueued
+from volcano.events.scheduling import (
+    AllocationDiscarded,
+    CycleEnded,
+    CycleStarted,
+    FitErrors,
+    JobConsidered,
+    JobEnqueued,
+    TaskPipelined,
+    TaskUnschedulable,
+)
+
+EVICTING = frozenset({"preempt", "reclaim"})
+"""Actions whose decisions are evictions, which the bind flow does not carry out."""
+
+
+class Refused(NamedTuple):
+    """A task of a job whose places are given up: its claims can't be had on its node after all."""
+
+    plan: place.Plan
+    message: str
+
+
+def run_session(hand: Hand, conf: SessionConf) -> None:
+    """One cycle on the state as it is."""
+    flow = hand.flow
+    mirror = mirror_of(flow)
+    mirror.refresh()
+    if mirror.waiting:
+        number = flow.cycle + 1
+        outcome = run(mirror, conf, seed=flow.config.seed, cycle=number, now=hand.now, only=list(mirror.waiting))
+        _Writing(hand, mirror, outcome).write()
+
+
+def mirror_of(flow: Flow) -> Mirror:
+    """The session's data of the flow's cache, which the fold keeps up once it has been made."""
+    if flow.mirror is None:
+        flow.mirror = Mirror(
+            flow.cache,
+            lambda ref: flow.pods.get(f"{ref.namespace}/{ref.name}"),
+            claims=flow.claims.latest,
+            volumes=flow.volumes.latest,
+        )
+    return flow.mirror
+
+
+class _Writing:
+    """An outcome being written."""
+
+    def __init__(self, hand: Hand, mirror: Mirror, outcome: Outcome) -> None:
+        self.hand, self.flow, self.mirror, self.outcome = hand, hand.flow, mirror, outcome
+        self.reported = place.reported(hand.flow)
+        self.reserved: list[str] = []
+        self.chosen: dict[str, Chosen] = {}
+        self.enqueued = self.allocated = self.pipelined = self.discarded = self.unschedulable = 0
+
+    def write(self) -> None:
+        """Everything that is news, between the cycle's beginning and its end."""
+        hand, outcome = self.hand, self.outcome
+        before = len(hand.events)
+        started = hand.add(CYCLES, self._started(), cause=None)
+        hand.cycle = started
+        places: dict[str, list[Placed]] = {}
+        for decision in outcome.decisions:
+            if isinstance(decision, Enqueued):
+                self._enqueued(self.mirror.groups[decision.job])
+            elif isinstance(decision, Placed) and decision.pipelined:
+                self._pipelined(decision)
+            elif isinstance(decision, Placed):
+                places.setdefault(decision.task.job, []).append(decision)
+        refused = {job: found for job, some in places.items() if (found := self._placed(job, some)) is not None}
+        for one in outcome.discarded:
+            self._discarded(one)
+        for unfit in outcome.unfit.values():
+            self._unfit(unfit)
+        for considered in outcome.jobs.values():
+            self._considered(considered, refused.get(considered.job))
+        if len(hand.events) == before + 1:
+            del hand.events[before:]
+        else:
+            hand.add(CYCLES, self._ended(started), cause=started)
+        hand.cycle = None
+
+    def _started(self) -> CycleStarted:
+        outcome = self.outcome
+        return CycleStarted(
+            cycle=outcome.cycle,
+            scheduler=self.flow.config.scheduler_name,
+            actions=outcome.actions,
+            jobs=outcome.job_count,
+            nodes=outcome.node_count,
+            queues=outcome.queue_count,
+            seed=outcome.seed,
+            configuration=digest_of(outcome.conf) if outcome.conf is not None else "",
+        )
+
+    def _ended(self, started: int) -> CycleEnded:
+        return CycleEnded(
+            cycle=self.outcome.cycle,
+            started=started,
+            enqueued=self.enqueued,
+            allocated=self.allocated,
+            pipelined=self.pipelined,
+            discarded=self.discarded,
+            unschedulable=self.unschedulable,
+        )
+
+    # --- jobs -----------------------------------------------------------------------------------------------------
+
+    def _enqueued(self, job: SessionJob) -> None:
+        """The gate let the job in; told once for each PodGroup."""
+        uid = job.pod_group.metadata.uid
+        if self.flow.admitted.get(job.uid) == uid:
+            return
+        self.enqueued += 1
+        event = JobEnqueued(
+            job=job.uid,
+            podgroup_uid=uid,
+            queue=job.queue,
+            min_member=job.min_available,
+            min_resources=self.mirror.resources.amounts(job.least) if job.least is not None else {},
+        )
+        self.hand.add(_of_job(job), event, cause=job.position or None)
+
+    def _discarded(self, one: Discarded) -> None:
+        """A gang that is short keeps nothing; told when the numbers are others than before."""
+        words = f"gang: {one.ready} of {one.needed} fit"
+        if self.flow.said.get(one.job) == words:
+            return
+        self.discarded += 1
+        breaker, job = one.broken_by, self.mirror.groups[one.job]
+        event = AllocationDiscarded(
+            job=one.job,
+            reason="NotEnoughResources" if breaker is not None else "NotEnoughTasks",
+            message=words,
+            gang_ready=one.ready,
+            gang_needed=one.needed,
+            short_of=max(0, one.needed - one.ready),
+            tasks=tuple(
+                TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=node) for task, node in one.tasks
+            ),
+            broken_by=TaskRef(namespace=breaker.namespace, name=breaker.name, uid=breaker.uid) if breaker else None,
+        )
+        self.hand.add(_of_job(job), event, cause=job.position or None)
+
+    def _considered(self, one: JobOutcome, refused: Refused | None) -> None:
+        if refused is not None:
+            one = replace(one, outcome="unschedulable", reason="NotEnoughResources", message=refused.message, placed=0)
+        job = self.mirror.groups[one.job]
+        event = JobConsidered(
+            job=one.job,
+            queue=job.queue,
+            outcome=one.outcome,
+            reason=one.reason,
+            message=one.message,
+            placed=one.placed,
+            pipelined=one.pipelined,
+            ready=one.ready,
+            needed=one.needed,
+        )
+        if self.flow.considered.get(one.job) != considered_words(event):
+            self.hand.add(_of_job(job), event, cause=job.position or None)
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    def _placed(self, uid: str, placed: list[Placed]) -> Refused | None:
+        """All places of a job: each task gets its node and goes into the bind queue; or what stands against that."""
+        reserved, chosen = list(self.reserved), dict(self.chosen)
+        plans = []
+        for one in placed:
+            plan = self._plan(one)
+            if plan is None:
+                continue
+            if plan.refused:
+                self.reserved, self.chosen = reserved, chosen
+                return self._refused(uid, plan)
+            plans.append((plan, one))
+        job = self.mirror.groups[uid]
+        for index, (plan, one) in enumerate(plans):
+            self._allocated(job, plan, one, job.ready_count + index + 1)
+        return None
+
+    def _plan(self, one: Placed) -> place.Plan | None:
+        """What a task's claims take on its node. None: its pod is gone from under the session."""
+        flow, task = self.flow, one.task
+        ref, pod = flow.cache.pods.get(task.key), flow.pods.get(task.key)
+        if ref is None or pod is None or ref.uid != task.uid or ref.uid in flow.tasks:
+            return None
+        view = place.view_of(flow, ref, pod, self.reported)
+        cluster = place.cluster_of(flow, [pod] if ref.claims else [], [one.node])
+        claims = pod_claims(pod, cluster)
+        node = cluster.nodes[0]
+        binding = VolumeBinding(claims, cluster, self.reserved, self.chosen) if claims.states else None
+        plan = place.claims_on(flow, view, binding, node)
+        found = binding.check(node) if binding is not None else []
+        problems = [Reason("claims", said.text, said.detail) for said in claims.problems]
+        if plan.refused or problems or refuses(found):
+            return plan._replace(refused=plan.refused or (*problems, *found))
+        self.reserved += [said.volume for said in plan.bindings]
+        if binding is not None:
+            self.chosen.update(binding.picks(node))
+        return plan
+
+    def _refused(self, uid: str, plan: place.Plan) -> Refused:
+        table = {plan.node: list(plan.refused)}
+        message = fit_message(table)
+        place.unschedulable(self.hand, plan.task, uid, message, table)
+        return Refused(plan, message)
+
+    def _allocated(self, job: SessionJob, plan: place.Plan, one: Placed, ready: int) -> None:
+        flow, hand, task = self.flow, self.hand, plan.task
+        self.allocated += 1
+        position = place.allocate(
+            hand, plan, job.uid, task.position or None, ready=ready, needed=job.min_available, score=one.score
+        )
+        event = BindQueued(
+            job=job.uid,
+            node=plan.node,
+            request=task.request,
+            attempt=flow.attempts.get(task.uid, 0) + 1,
+            queued=len(flow.bind_queue) + self.allocated,
+        )
+        hand.add(place.subject_of(task), event, cause=position)
+
+    def _pipelined(self, one: Placed) -> None:
+        """A task is promised what is being released; told once for each node."""
+        task, node = one.task, self.flow.cache.nodes.get(one.node)
+        if self.flow.promised.get(task.uid) == one.node:
+            return
+        self.pipelined += 1
+        job = self.mirror.groups[task.job]
+        event = TaskPipelined(
+            job=task.job,
+            node=one.node,
+            node_uid=node.node.metadata.uid if node is not None and node.node is not None else "",
+            request=self.mirror.resources.amounts(task.request),
+            gang_ready=job.ready_count,
+            gang_needed=job.min_available,
+        )
+        self.hand.add(Subject("Pod", task.namespace, task.name, task.uid), event, cause=task.position or None)
+
+    def _unfit(self, unfit: Unfit) -> None:
+        """A task got no node: an event when that is news, and the pod's condition unless it says so already."""
+        flow, hand, task = self.flow, self.hand, unfit.task
+        tell = condition_is_news(flow, task.uid, task.key, unfit.reason, unfit.message)
+        if flow.said.get(task.uid) == unfit.message and not tell:
+            return
+        self.unschedulable += 1
+        groups = unfit.groups
+        event = TaskUnschedulable(
+            job=task.job,
+            reason=unfit.reason,
+            message=unfit.message,
+            fit_errors=tuple(FitErrors(reasons=reasons, nodes=tuple(nodes)) for reasons, nodes in groups),
+            nodes_total=len(self.mirror.nodes) if groups else 0,
+            nominated_node=unfit.node,
+        )
+        subject = Subject("Pod", task.namespace, task.name, task.uid)
+        position = hand.add(subject, event, cause=task.position or None)
+        if tell:
+            ref = TaskRef(namespace=task.namespace, name=task.name, uid=task.uid)
+            hand.tell(ref, position, "FailedScheduling", unfit.message, warning=True)
+            body = condition_patch(flow.pods[task.key], "False", unfit.reason, unfit.message, hand.now)
+            hand.effect(position, Patch("Pod", task.namespace, task.name, body, "status"))
+
+
+def _of_job(job: SessionJob) -> Subject:
+    return Subject("PodGroup", job.namespace, job.name, job.pod_group.metadata.uid)
+
+
+__all__ = ["EVICTING", "mirror_of", "run_session"]
