@@ -70,7 +70,7 @@ def gathered(said: Sequence[tuple[str, str]], whole: int) -> list[str]:
     return [line if len(labels) == whole else f"{', '.join(labels)}: {line}" for line, labels in of_line.items()]
 
 
-def all_done(found: Sequence[Ran], jobs: Sequence[Job]) -> bool:
+def all_done(found: Sequence[Ran], jobs: Sequence[object]) -> bool:
     """Whether every job came to its own end."""
     return len(found) == len(jobs) and all(
         ran.error or (ran.result is not None and ran.result.finished) for ran in found
@@ -177,9 +177,10 @@ class Bars:
         self._progress.update(self._tasks[job], completed=share)
 
     def done(self, job: int, ran: Ran) -> None:
-        """A job has ended: its bar makes room."""
+        """A job has ended, by itself or because it was told to: its bar makes room."""
         if self._all is not None:
-            self._progress.advance(self._all)
+            if all_done([ran], [job]):
+                self._progress.advance(self._all)
             if job in self._tasks:
                 self._progress.remove_task(self._tasks.pop(job))
 

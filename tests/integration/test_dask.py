@@ -13,6 +13,7 @@ import pytest
 from tests.unit.replay.test_workers import LONG, digests, jobs_of, told
 from tests.unit.replay.traces import ledger_of
 from vcledger.replay.on_dask import DaskMissing, DaskUnreachable, run_on_dask
+from vcledger.replay.result import ResultExists
 from vcledger.replay.workers import Blind, run_here, run_jobs
 
 pytestmark = pytest.mark.slow
@@ -50,6 +51,8 @@ def test_a_worker_is_killed_and_the_results_are_the_same(cluster: Any, tmp_path:
     assert [ran.label for ran in found] == ["base", "more"]
     assert told(found) == expected
     assert digests(jobs) == digests(calm)
+    with pytest.raises(ResultExists, match="holds a ledger already"):
+        run_on_dask(jobs, cluster.scheduler_address, Blind(), lambda: False)
 
 
 def test_without_dask_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

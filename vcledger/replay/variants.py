@@ -190,6 +190,8 @@ def make_jobs(
 
 def _placed(jobs: Sequence[Job], out: str | None) -> list[Job]:
     """The jobs with the places of their result ledgers."""
+    if len(jobs) > 1 and out is not None and "://" in out:
+        raise VariantInvalid(f"--out {_safe(out)}: of {len(jobs)} replays the results are files: name a folder")
     places: dict[str, Job] = {}
     for job in jobs:
         other = places.setdefault(place_of("", job.label, alone=False) or "", job)

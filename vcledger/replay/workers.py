@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -79,10 +80,20 @@ _told: Any = None
 
 
 def _begin(told: Any) -> None:
-    """A worker's first act. Ctrl-C reaches it too, but it is told to stop by the process that waits for it."""
+    """A worker's first act."""
     global _told  # noqa: PLW0603 - the pool hands its shared memory to a worker only here
     _told = told
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that begin meanwhile never hear Ctrl-C, which a terminal sends to all of them: they are told to stop by
+    the one that waits for them, which hears it at the end of this."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(number: int, job: Job) -> Ran:
@@ -136,8 +147,9 @@ def _one_pool(
     running: dict[Future[Ran], int] = {}
     died = False
     try:
-        for number, job in waiting.items():
-            running[pool.submit(_work, number, job)] = number
+        with _deaf():
+            for number, job in waiting.items():
+                running[pool.submit(_work, number, job)] = number
         while running:
             ended, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
             for future in sorted(ended, key=running.__getitem__):

@@ -131,6 +131,11 @@ def test_one_job_has_its_result_where_it_was_asked_for() -> None:
     assert [job.out for job in make_jobs(PLAN, {}, [], ONE)] == [None]
 
 
+def test_several_results_are_files_in_a_folder() -> None:
+    with pytest.raises(VariantInvalid, match=r"--out postgresql://a:\*\*\*@b/c: of 2 replays the results are files"):
+        make_jobs(PLAN, {}, [Variant("a", {}, None, 1)], ONE, out="postgresql://a:b@b/c")
+
+
 def test_two_variants_of_one_name_and_changes_that_do_not_go_together() -> None:
     with pytest.raises(VariantInvalid, match="two variants are called 'a'"):
         make_jobs(PLAN, {}, [Variant("a", {}, None, 1), Variant("a", {}, None, 2)], ONE)
