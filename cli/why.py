@@ -98,7 +98,8 @@ def why(
 
     wanted = parse_target(target)
     where = namespace_of(wanted, namespace)
-    rules = rules_in(conf)
+    written = conf.read_text(encoding="utf-8", errors="replace") if conf is not None else None
+    rules = rules_in(written)
     with opened(db) as ledger:
         chosen = ledger.cluster(cluster)
         when = moment(ledger, at, chosen)
@@ -108,7 +109,8 @@ def why(
         if wanted.kind in {"queues", "nodes"}:
             tell_other(ledger, wanted, {**asked, **same}, output, full)
             return
-        tell(ledger, wanted, where, asked, same, output, full)
+        proof = {"conf": written, "sessions": full or written is not None}
+        tell(ledger, wanted, where, asked, same, proof, output, full)
 
 
 def tell(
@@ -117,16 +119,18 @@ def tell(
     where: str,
     asked: dict[str, Any],
     same: dict[str, Any],
+    proof: dict[str, Any],
     output: Output,
     full: bool,
 ) -> None:
-    """The answer about a pod or job."""
+    """The answer about a pod or job. `asked`, `same` and `proof` are arguments of `vcledger.why.why`: when, how, and
+    how changes are proven."""
     from vcledger.why import pod_story, why_job
     from vcledger.why import why as why_pod
     from vcledger.why_history import history
 
     ask = why_job if wanted.kind == "jobs" else why_pod
-    answer = ask(ledger, where, wanted.name, **asked, **same)
+    answer = ask(ledger, where, wanted.name, **asked, **same, **proof)
     told = full or output in {Output.json, Output.yaml}
     past = history(ledger, answer, cluster=asked["cluster"], evaluate=full, **same) if told else None
     story = pod_story(ledger, answer, cluster=asked["cluster"]) if full else []
@@ -155,13 +159,13 @@ def tell_other(ledger: Ledger, wanted: Target, ways_asked: dict[str, Any], outpu
     write(found)
 
 
-def rules_in(conf: Path | None) -> Rules | None:
-    """The rules of a scheduler's configuration file."""
+def rules_in(conf: str | None) -> Rules | None:
+    """The rules of a scheduler's configuration."""
     if conf is None:
         return None
     from vcledger.why_conf import rules_of
 
-    return rules_of(conf.read_text(encoding="utf-8", errors="replace"))
+    return rules_of(conf)
 
 
 def namespace_of(target: Target, namespace: str | None) -> str:

@@ -9,7 +9,7 @@ users' code:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from eventstore.types import KNOWN_NAMES
@@ -23,6 +23,7 @@ from projections.diagnosis.gaps import outages, tell
 from projections.diagnosis.model import Explanation, Said
 from projections.diagnosis.placement import release_node
 from projections.diagnosis.views import ClusterView, GroupView, Rules, TaskView, group_name
+from projections.diagnosis.world import World
 from projections.timeline import StoryLine, story
 from vcledger import codec, gaps
 from vcledger.at import format_time, parse_time
@@ -67,6 +68,7 @@ class _Question(NamedTuple):
     namespace: str
     name: str
     searches: bool
+    again: Callable[[World, World], bool | None] | None
 
     @property
     def key(self) -> str:
@@ -96,14 +98,19 @@ def why(
     views: Views | None = None,
     changes: bool = True,
     rules: Rules | None = None,
+    conf: str | None = None,
+    sessions: bool = False,
 ) -> Explanation:
     """The answer about a pod, or, when no pod ever had that name up to the position, about the Volcano Job or PodGroup
     of that name. Of several pods that had the name, the last one counts. `asked_at`: the time (microseconds) that was
     asked about, where a time was (`vcledger.gaps.moment`); gaps are looked for around it. `views`: of the state at that
     position under that model, for who asks several questions about it. `changes` False: the smallest changes are not
     looked for, which takes the longest; `rules`: the scheduler's configuration (`vcledger.why_conf.rules_of`), where it
-    is known. NoSuchPod when there is none of them."""
-    question = _ask(ledger, namespace, pod, position, cluster, model, config, asked_at, views, changes, rules)
+    is known; `sessions`: each change is proven by a scheduling session too, under `conf` (the configuration's text,
+    None: Volcano's default). NoSuchPod when there is none of them."""
+    question = _ask(
+        ledger, namespace, pod, position, cluster, model, config, asked_at, views, changes, rules, conf, sessions
+    )
     stream = _stream(question)
     if stream is not None:
         return explain(_covered(question, _pod_case(question, stream)))
@@ -127,9 +134,13 @@ def why_job(
     views: Views | None = None,
     changes: bool = True,
     rules: Rules | None = None,
+    conf: str | None = None,
+    sessions: bool = False,
 ) -> Explanation:
     """The same about a Volcano Job or a PodGroup, by its name: the member that breaks the gang stands for it."""
-    question = _ask(ledger, namespace, name, position, cluster, model, config, asked_at, views, changes, rules)
+    question = _ask(
+        ledger, namespace, name, position, cluster, model, config, asked_at, views, changes, rules, conf, sessions
+    )
     case = _job_case(question)
     if case is None:
         raise NoSuchPod(_not_found(question))
@@ -148,13 +159,20 @@ def _ask(
     views: Views | None,
     searches: bool,
     rules: Rules | None,
+    conf: str | None,
+    sessions: bool,
 ) -> _Question:
     chosen = ledger.cluster(cluster)
     at = ledger.position(position, chosen)
     if views is None:
         views = Views(ledger, ledger.cache(at, cluster=chosen, model=model, config=config), rules=rules)
     observed = ledger.observed_at(at, chosen)
-    return _Question(ledger, views.cache, views, chosen, at, observed, asked_at, namespace, name, searches)
+    again = None
+    if sessions:
+        from vcledger.why_session import SessionProof  # numpy, which most answers do without
+
+        again = SessionProof(ledger, views.cache, conf)
+    return _Question(ledger, views.cache, views, chosen, at, observed, asked_at, namespace, name, searches, again)
 
 
 def _covered(question: _Question, case: Case) -> Case:
@@ -290,6 +308,7 @@ def _pod_case(question: _Question, stream: _Stream) -> Case:
         asked_min=min_resources(job) if job is not None else {},
         waiting_since=pod_waits_since(stream.told),
         searches=question.searches,
+        again=question.again,
     )
     _find_ending(question, case)
     return case
@@ -484,6 +503,7 @@ def _job_case(question: _Question) -> Case | None:
         asked_min=min_resources(job) if job is not None else {},
         planned=_planned(cache, volcano_job, group),
         searches=question.searches,
+        again=question.again,
     )
     _stand_in(question, case)
     return case

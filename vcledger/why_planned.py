@@ -14,7 +14,7 @@ from projections.cache.jobs import priority_of
 from projections.cache.state import Cache, JobInfo, TaskInfo
 from projections.cache.tasks import pod_request
 from projections.diagnosis.views import GROUP_ANNOTATIONS, INDEX_LABEL, ROLE_ANNOTATION, Occupant, TaskView
-from volcano.objects.core import Pod
+from volcano.objects.core import Pod, PodStatus
 from volcano.objects.meta import ObjectMeta
 from volcano.objects.quantity import QuantityInvalid
 from volcano.objects.scheduling import TaskSpec, VolcanoJob
@@ -92,6 +92,7 @@ def _planned(cache: Cache, job: VolcanoJob, group: str, spec: TaskSpec, index: i
             labels=labels,
         ),
         spec=replace(template.spec, scheduler_name=job.spec.scheduler_name or "volcano"),
+        status=PodStatus(phase="Pending"),
     )
     try:
         request = pod_request(cache, brief_of(pod).spec)

@@ -5,7 +5,7 @@ Owns the shape of the question. Must not know where it was read. Filled in by `v
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from projections.diagnosis.gang import Trial, try_gang
@@ -14,6 +14,7 @@ from projections.diagnosis.model import INFERRED, RECORDED, Said
 from projections.diagnosis.nodes import Evaluation, refuses, table_key
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.views import ClusterView, GroupView, TaskView
+from projections.diagnosis.world import World
 from volcano.objects.core import Pod
 from volcano.objects.scheduling import VolcanoJob
 
@@ -62,7 +63,8 @@ class Ending:
 @dataclass(slots=True)
 class Case:
     """Everything about one pod, or about a group (`pod` is then the member that stands for it, or None). `planned` are
-    the pods that a job without any would make; `searches` False: the changes that would help are not looked for."""
+    the pods that a job without any would make; `searches` False: the changes that would help are not looked for;
+    `again`: proves a changed world (of the one before) once more, None where it can't tell."""
 
     namespace: str
     name: str
@@ -97,6 +99,7 @@ class Case:
     ending: Sequence[Ending] = ()
     planned: Sequence[TaskView] = ()
     searches: bool = True
+    again: Callable[[World, World], bool | None] | None = None
     _table: dict[str, list[Reason]] | None = None
     _trial: Trial | None = None
     _evaluation: Evaluation | None = None

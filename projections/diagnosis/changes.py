@@ -23,7 +23,7 @@ from projections.diagnosis.edits_group import AddVolume, LowerMinMember, MoreMem
 from projections.diagnosis.gang import Trial, try_gang
 from projections.diagnosis.model import Change
 from projections.diagnosis.nodes import Evaluation
-from projections.diagnosis.openings import more_nodes, queue_options
+from projections.diagnosis.openings import ghost_attachments, more_nodes, queue_options
 from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.remedies import WAYS, Turn, Way, differs, remedy
@@ -69,10 +69,23 @@ def smallest_changes(case: Case, verdict: str, prove: Prover = runs) -> list[Cha
         if len(found) == SHOWN_MAX or proofs == 0:
             break
         proofs -= 1
-        if subject.prove(applied(world, edits), subject.held):
-            proven.append(edits)
-            found.append(_change(edits, "; ".join(told_together(edits)), case))
+        then = applied(world, edits)
+        if not subject.prove(then, subject.held):
+            continue
+        again = _again(case, then, world, subject.held)
+        if again is False:
+            continue
+        proven.append(edits)
+        found.append(_change(edits, "; ".join(told_together(edits)), case, again is True))
     return found
+
+
+def _again(case: Case, then: World, world: World, held: Held) -> bool | None:
+    """The second proof. Attachments that no node reports are left out of it, as they are of the first, where they are
+    not what the verdict rests on."""
+    if case.again is None:
+        return None
+    return case.again(then if held.ghost else replace(then, ignored=ghost_attachments(world.cluster)), world)
 
 
 def world_of(case: Case) -> World:
@@ -125,14 +138,15 @@ def _size(edits: Edits) -> tuple[int, float, int, str]:
     return sum(edit.touches for edit in edits), round(share, 6), rank, "; ".join(edit.text() for edit in edits)
 
 
-def _change(edits: Edits, text: str, case: Case) -> Change:
+def _change(edits: Edits, text: str, case: Case, again: bool) -> Change:
     whole = case.group is not None and case.group.min_member > 1
+    proof = "queue gates and the gang's trial evaluated again" if whole else "every predicate evaluated again"
     return Change(
         text=text,
         steps=[edit.step() for edit in edits],
         size=sum(edit.touches for edit in edits),
         share=round(sum(edit.share for edit in edits), 4),
-        proof="queue gates and the gang's trial evaluated again" if whole else "every predicate evaluated again",
+        proof=f"a scheduling session with it places it; {proof}" if again else proof,
     )
 
 

@@ -382,7 +382,8 @@ class AskLess(OfPod):
     def apply(self, world: World) -> World:
         from dataclasses import replace
 
-        return world.with_tasks(lambda task: replace(task, request={**task.request, **self.amounts}), self.task)
+        less = world.with_tasks(lambda task: replace(task, request={**task.request, **self.amounts}), self.task)
+        return less.told_elsewhere()
 
     def step(self) -> Step:
         return Step(action="ask-less", object=self.subject, amounts=amounts_text(self.amounts))

@@ -156,6 +156,7 @@ class IgnoreProvisioner(One):
     def apply(self, world: World) -> World:
         for name in sorted(world.cluster.queues):
             world = world.with_queue(name, self._without)
+        world = replace(world, ignored=(*world.ignored, self.resource))
         if world.task is None:
             return world
         return world.with_tasks(

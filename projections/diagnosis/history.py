@@ -102,7 +102,7 @@ def pod_state(pod: Pod | None, group: PodGroup | None, waiting: bool) -> str:
     """The state of a pod; '' once it has ended. `waiting`: a claim of it has its node chosen, and no volume yet."""
     if pod is None or pod.status.phase in {"Succeeded", "Failed"}:
         return ""
-    if pod.spec.node_name:
+    if pod.spec.node_name or pod.status.phase == "Running":
         return "running" if pod.status.phase == "Running" else "starting"
     if pod.spec.scheduling_gates:
         return "gated"

@@ -153,9 +153,13 @@ def deleted(case: Case) -> Finding | None:
 
 def scheduled(case: Case) -> Finding | None:
     """It has its node."""
-    if case.pod is None or case.gone_at or not case.pod.spec.node_name:
+    if case.pod is None or case.gone_at:
         return None
     node, phase = case.pod.spec.node_name, case.pod.status.phase or "Pending"
+    if not node and phase == "Running":
+        return _somewhere(case)
+    if not node:
+        return None
     condition = case.scheduled_condition
     causes = [f"it is on node {node}, phase {phase}: the scheduler has done its part"]
     if phase == "Pending":
@@ -168,6 +172,16 @@ def scheduled(case: Case) -> Finding | None:
         since=condition.first if condition is not None and condition.status == "True" else None,
         message=f"Successfully assigned {case.key} to {node}",
         evidence=own_evidence(case, f"nodeName is {node}"),
+    )
+
+
+def _somewhere(case: Case) -> Finding:
+    """It runs, and nothing says where: some traces leave the node out."""
+    return Finding(
+        verdict="scheduled",
+        causes=["it runs; the record does not say on which node"],
+        summary="Running, on a node that the record does not name",
+        evidence=own_evidence(case, "phase Running"),
     )
 
 

@@ -16,7 +16,7 @@ from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.proof import Held, obstacle
 from projections.diagnosis.queues import capability, cluster_total, enqueue_gates, real_capability
 from projections.diagnosis.remedies import Turn, evictions_of_queue
-from projections.diagnosis.views import NodeView, TaskView
+from projections.diagnosis.views import ClusterView, NodeView, TaskView
 from projections.diagnosis.world import World, empty_like
 from volcano.objects.core import Node, NodeSpec
 from volcano.objects.meta import ObjectMeta
@@ -121,13 +121,15 @@ def _larger(world: World, held: Held) -> list[list[Edit]]:
 def _ignored(name: str, world: World) -> list[list[Edit]]:
     """Drivers' attachments that the queue's jobs ask for and no node has."""
     view = world.cluster.queues.get(name)
-    have = cluster_total(world.cluster)
-    ghosts = [
-        key
-        for key, amount in sorted((view.requested if view is not None else {}).items())
-        if amount > 0 and have.get(key, 0.0) <= 0 and key.startswith(ATTACHMENTS)
-    ]
+    ghosts = [key for key in ghost_attachments(world.cluster) if view is not None and view.requested.get(key, 0.0) > 0]
     return [[IgnoreProvisioner(key, key.removeprefix(ATTACHMENTS)) for key in ghosts]] if ghosts else []
+
+
+def ghost_attachments(cluster: ClusterView) -> tuple[str, ...]:
+    """The attachments that some queue's jobs ask for and no node has."""
+    have = cluster_total(cluster)
+    asked = {key for view in cluster.queues.values() for key, amount in view.requested.items() if amount > 0}
+    return tuple(key for key in sorted(asked) if key.startswith(ATTACHMENTS) and have.get(key, 0.0) <= 0)
 
 
 # --- nodes to add -------------------------------------------------------------------------------------------------

@@ -17,19 +17,24 @@ from msgspec.structs import replace as changed
 from projections.diagnosis.amounts import add, subtract
 from projections.diagnosis.views import Amounts, ClusterView, GroupView, NodeView, Occupant, QueueView, TaskView
 from volcano.objects.core import Node, Pod
-from volcano.objects.scheduling import Queue
+from volcano.objects.scheduling import Queue, QueueSpec, QueueStatus
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     """What the answer rests on. `task` is the pod that is asked about (None: the group is); `asked_min` what its
-    group asks at least; `schedulers` the names of the schedulers that count as Volcano."""
+    group asks at least; `schedulers` the names of the schedulers that count as Volcano; `gone` the keys of pods that
+    were evicted on trial; `beyond` that something was changed which no API object says; `ignored` the attachments that
+    the scheduler is told not to count."""
 
     cluster: ClusterView
     group: GroupView | None
     task: TaskView | None
     asked_min: Mapping[str, float]
     schedulers: Sequence[str] = ("volcano",)
+    gone: tuple[str, ...] = ()
+    beyond: bool = False
+    ignored: tuple[str, ...] = ()
 
     def with_nodes(self, nodes: Mapping[str, NodeView], added: Sequence[NodeView] = ()) -> World:
         """The same with some nodes in place of those of their names, and more."""
@@ -49,9 +54,10 @@ class World:
         return self._clustered(queues=views, queue_objects={one: view.queue for one, view in views.items()})
 
     def with_new_queue(self, name: str) -> World:
-        """The same with an open queue more."""
+        """The same with an open queue more, of the weight that the API gives by default."""
         views = dict(self.cluster.queues)
-        views[name] = QueueView(name, Queue(), {}, {}, {}, has_jobs=False)
+        made = Queue(spec=QueueSpec(weight=1), status=QueueStatus(state="Open"))
+        views[name] = QueueView(name, made, {}, {}, {}, has_jobs=False)
         return self._clustered(queues=views, queue_objects={one: view.queue for one, view in views.items()})
 
     def _clustered(self, **parts: object) -> World:
@@ -91,7 +97,12 @@ class World:
             if one.queue in world.cluster.queues:
                 world = world.with_queue(one.queue, lambda view, less=one.request: _holding_less(view, less))  # type: ignore[misc]
         pods = [pod for pod in world.cluster.pods if pod.uid not in uids]
-        return world.with_nodes(nodes)._clustered(pods=pods)
+        keys = (*self.gone, *(one.key for one in gone))
+        return replace(world.with_nodes(nodes)._clustered(pods=pods), gone=keys)
+
+    def told_elsewhere(self) -> World:
+        """The same, changed in something that no API object says."""
+        return replace(self, beyond=True)
 
 
 def alike(one: TaskView, other: TaskView) -> bool:

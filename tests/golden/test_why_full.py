@@ -256,6 +256,51 @@ def test_a_configuration_that_cannot_be_read_is_one_line(call: Call, tmp_path: P
     assert "conquer" in result.stderr and len(result.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "at", "target", "proven"),
+    [
+        ("02", FIRST, "gang-12x6-w-1", 5),
+        ("02", FIRST, "partial-2of6-w-1", 3),
+        ("02", FIRST, "job/gpu-too-many", 1),
+        ("02", FIRST, "job/queue-cap", 1),
+        ("02", FIRST, "job/queue-missing", 1),
+        ("02", FIRST, "gated", 1),
+        ("03", VOLUMES_END, "pvc-missing", 1),
+        ("03", VOLUMES_END, "bound-elsewhere", 1),
+        ("03", IN_FLIGHT, "never-prov", 1),
+        ("03", BOUND_AND_PENDING, "pv-too-small", 3),
+        pytest.param("02", FIRST, "anti-affinity-w-0", 5, marks=pytest.mark.slow),
+        pytest.param("02", AFTER, "bare-pending", 6, marks=pytest.mark.slow),
+        pytest.param("02", AFTER, "no-toleration-w-0", 8, marks=pytest.mark.slow),
+        pytest.param("06", CONTENDED, "b-low-15-w-13", 6, marks=pytest.mark.slow),
+    ],
+)
+def test_a_scheduling_session_with_the_change_places_it(
+    paths: Callable[[str], str], name: str, at: str, target: str, proven: int
+) -> None:
+    """The changes that the rules prove are those that a session under the recording's own configuration proves."""
+    conf = (recording(name) / "scheduler-conf.yaml").read_text()
+    with Ledger.open(paths(name), read_only=True) as ledger:
+        position = ledger.position(at, CLUSTER)
+        ask = why_job if target.startswith("job/") else why
+        short = target.removeprefix("job/")
+        plain_answer = ask(ledger, "default", short, position=position, rules=rules_of(conf))
+        answer = ask(ledger, "default", short, position=position, rules=rules_of(conf), conf=conf, sessions=True)
+    assert [one.text for one in answer.changes] == [one.text for one in plain_answer.changes]
+    assert (
+        len([one for one in answer.changes if one.proof.startswith("a scheduling session with it places it")]) == proven
+    )
+
+
+def test_what_a_session_refuses_is_not_given(paths: Callable[[str], str]) -> None:
+    """Under a configuration without allocate nothing is ever placed."""
+    conf = "actions: enqueue\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
+    with Ledger.open(paths("02"), read_only=True) as ledger:
+        position = ledger.position(FIRST, CLUSTER)
+        answer = why(ledger, "default", "partial-2of6-w-1", position=position, conf=conf, sessions=True)
+    assert answer.changes == []
+
+
 def test_json_has_the_numbers_the_members_and_the_history(call: Call) -> None:
     data = json.loads(call("default/anti-affinity-w-0", "-o", "json").stdout)
     assert data["numbers"]["queue"] == "default" and data["numbers"]["enqueued"] is True

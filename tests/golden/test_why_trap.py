@@ -124,3 +124,10 @@ def test_the_group_and_the_queue_say_so_too(ledger: Ledger) -> None:
     numbers = {one.resource: (one.requested, one.cluster) for one in of_queue.resources}
     assert numbers[RESOURCE] == ("1", "0")
     assert len(plain(queue_lines(of_queue)).splitlines()) <= 10
+
+
+@pytest.mark.parametrize("name", ["with-claim", "plain"])
+def test_a_session_that_counts_no_such_attachment_places_it(ledger: Ledger, name: str) -> None:
+    answer = why(ledger, "default", name, sessions=True)
+    [change] = [one for one in answer.changes if one.steps[0].action == "ignore-provisioner"]
+    assert change.proof.startswith("a scheduling session with it places it")

@@ -65,6 +65,12 @@ def test_nothing_wrong_is_schedulable() -> None:
     assert answer.nodes[0].reasons == []
 
 
+def test_a_running_pod_whose_node_nobody_names() -> None:
+    answer = explain(case(pod(status={"phase": "Running"}, **GROUPED), status="Running"))
+    assert (answer.verdict, answer.causes) == ("scheduled", ["it runs; the record does not say on which node"])
+    assert answer.message == "Running, on a node that the record does not name"
+
+
 def test_another_schedulers_pod() -> None:
     assert verdicts(case(pod(schedulerName="other", **GROUPED)))[0] == "not-this-scheduler"
 
