@@ -105,7 +105,11 @@ REFUSED = [
     ),
     (UnknownSwitch, _with("enablePreemptable", "enablePreemptible"), "line 5: tier 1: plugin gang: unknown switch"),
     (WrongValue, _with("enablePreemptable: false", "enablePreemptable: 0"), "must be true or false, not 0"),
-    (NotSupported, _with("enablePreemptable: false", "enableHierarchy: true"), "queues of queues are not supported"),
+    (
+        NotSupported,
+        _with("enablePreemptable: false", "enableHierarchy: true"),
+        "plugin gang: enableHierarchy: not supported for this plugin",
+    ),
     (UnknownArgument, _with("binpack.weight", "binpack.wait"), "line 9: tier 1: plugin binpack: unknown argument"),
     (WrongValue, _with("binpack.weight: 10", "binpack.weight: ten"), "must be a whole number, not 'ten'"),
     (WrongValue, _with("overcommit-factor: 1,", "overcommit-factor: 0.5,"), "must be 1 or more, not 0.5"),

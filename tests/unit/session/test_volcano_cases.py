@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.session.world import Object, World, group, node, pod, queue
 from vcledger.scheduler.session.conf import read_conf
-from vcledger.scheduler.session.outcome import Evicted, Placed
+from vcledger.scheduler.session.outcome import Enqueued, Evicted, Placed
 from vcledger.scheduler.session.run import run
 
 HIGH, MID, LOW = 1000, 500, 100
@@ -22,7 +22,7 @@ HIGH, MID, LOW = 1000, 500, 100
 @dataclass(frozen=True)
 class Case:
     """`groups`: name to queue, minimum, priority and phase; `placed`: pods with the node that they are bound to, or
-    with a ~ promised."""
+    with a ~ promised; `admitted`: groups that are let into their queue."""
 
     name: str
     pods: tuple[str, ...]
@@ -33,6 +33,7 @@ class Case:
     queues: tuple[Object, ...] = ()
     least: dict[str, dict[str, str]] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
+    admitted: tuple[str, ...] = ()
 
 
 def machine(name: str, cpu: str, memory: str, pods: str = "10", **more: Any) -> Object:
@@ -65,11 +66,11 @@ def made(text: str, **spec: Any) -> Object:
 
 
 def check(case: Case, actions: str, *switches: str) -> None:
-    """Runs the actions with the case's plugins, all in one tier; a switch is `plugin.enableX`, off."""
+    """Runs the actions with the case's plugins, all in one tier; a switch is `plugin.enableX: value`."""
     lines = [f'actions: "{actions}"', "tiers:", "- plugins:"]
     for name in case.plugins:
         lines.append(f"  - name: {name}")
-        lines += [f"    {switch.split('.')[1]}: false" for switch in switches if switch.split(".")[0] == name]
+        lines += [f"    {switch.split('.')[1]}" for switch in switches if switch.split(".")[0] == name]
     world = World(*case.nodes, *case.queues)
     values = sorted({value for _, _, value, _ in case.groups.values()})
     world.see(*({"kind": "PriorityClass", "metadata": {"name": f"p{v}", "uid": f"p{v}-u"}, "value": v} for v in values))
@@ -79,6 +80,7 @@ def check(case: Case, actions: str, *switches: str) -> None:
     world.see(*(made(text) for text in case.pods))
     outcome = run(world.mirror, read_conf("\n".join(lines)), seed=1)
     assert sorted(one.task.name for one in outcome.decisions if isinstance(one, Evicted)) == sorted(case.evicted)
+    assert {one.job.removeprefix("d/") for one in outcome.decisions if isinstance(one, Enqueued)} == set(case.admitted)
     found = {
         one.task.name: ("~" if one.pipelined else "") + one.node for one in outcome.decisions if isinstance(one, Placed)
     }
@@ -337,7 +339,7 @@ CAPACITY = [
 @pytest.mark.parametrize("case", CAPACITY, ids=lambda case: case.name)
 def test_capacity(case: Case) -> None:
     plugins = ("capacity", "predicates", "gang")
-    check(Case(**{**case.__dict__, "plugins": plugins}), "allocate, reclaim", "gang.enableReclaimable")
+    check(Case(**{**case.__dict__, "plugins": plugins}), "allocate, reclaim", "gang.enableReclaimable: false")
 
 
 HELD = ("a pg1 1,3 @n1", "b pg2 3,1 @n2")
@@ -365,5 +367,171 @@ def test_capacity_lets_in_what_asks_only_for_what_is_left(
         queues=TWO,
         least={"pg1": amounts("1", "3Gi"), "pg2": amounts("3", "1Gi"), "pg3": amounts(*size)},
         plugins=("capacity",),
+        admitted=("pg3",) if placed else (),
     )
     check(case, "enqueue, allocate")
+
+
+# --- queues of queues ---------------------------------------------------------------------------------------------
+
+ROOT = stated("root", None)
+
+
+def part(name: str, of: str, deserved: dict[str, str] | None, capability: dict[str, str] | None, **more: Any) -> Object:
+    return stated(name, deserved, capability, parent=of, **more)
+
+
+PLAIN = (
+    ROOT,
+    part("q1", "root", None, amounts("4", "4Gi")),
+    part("q2", "root", None, amounts("4", "4Gi")),
+    part("q11", "q1", None, amounts("1", "1Gi")),
+    part("q12", "q1", None, amounts("3", "3Gi")),
+)
+FOUR, Q2 = amounts("4", "4Gi", pods="4"), amounts("2", "2Gi", pods="2")
+SHARED = (
+    ROOT,
+    part("q3", "root", amounts("4", "4Gi", pods="10"), amounts("4", "4Gi", pods="10")),
+    part("q4", "root", amounts("2", "2Gi", pods="1"), FOUR),
+    part("q31", "q3", Q2, FOUR),
+    part("q32", "q3", Q2, FOUR),
+)
+BIG = (machine("n1", "8", "8Gi", "11"),)
+
+TREES = [
+    Case("in a queue without parts", ("p1 pg1 1,1",), {"pg1": ("q11", 1, 0, IN)}, (), {"p1": "n1"}, BIG, PLAIN),
+    Case("in a queue with parts nothing is scheduled", ("p2 pg2 1,1",), {"pg2": ("q1", 1, 0, IN)}, (), {}, BIG, PLAIN),
+    Case(
+        "within its own and its parent's capability",
+        ("p3 pg3 2,2", "p4 pg3 2,2"),
+        {"pg3": ("q31", 2, 0, IN)},
+        placed={"p3": "n1", "p4": "n1"},
+        nodes=BIG,
+        queues=SHARED,
+    ),
+    Case(
+        "the nearest queue gives first",
+        ("p5 pg4 4,4 @n1", "p6 pg5 2,2 @n1 kept", "p7 pg5 2,2 @n1", "p8 pg6 2,2"),
+        {"pg4": ("q4", 1, 0, RUN), "pg5": ("q31", 1, 0, RUN), "pg6": ("q32", 1, 0, IN)},
+        ("p7",),
+        {"p8": "~n1"},
+        BIG,
+        SHARED,
+    ),
+    Case(
+        "the parent's capability is too small for all of its parts",
+        ("p6 pg5 2,2 @n1 kept", "p9 pg7 2,2 @n1", "p10 pg8 3,3"),
+        {"pg5": ("q31", 1, 0, RUN), "pg7": ("q32", 1, 0, RUN), "pg8": ("q33", 1, 0, IN)},
+        nodes=BIG,
+        queues=(*SHARED[:2], *SHARED[3:], part("q33", "q3", amounts("0", "0", pods="2"), FOUR)),
+    ),
+    Case(
+        "a capability that is not stated is the parent's",
+        ("p11 pg9 1,0",),
+        {"pg9": ("q51", 1, 0, RUN)},
+        placed={"p11": "n1"},
+        nodes=BIG,
+        queues=(ROOT, part("q5", "root", None, {"memory": "4Gi"}), part("q51", "q5", None, {"memory": "2Gi"})),
+    ),
+    Case(
+        "two queues let in what their parent may hold once",
+        (),
+        {"pg10": ("q61", 1, 0, "Pending"), "pg11": ("q62", 1, 0, "Pending")},
+        nodes=BIG,
+        queues=(
+            ROOT,
+            part("q6", "root", None, amounts("2", "4Gi")),
+            part("q61", "q6", None, None),
+            part("q62", "q6", None, None),
+        ),
+        least={"pg10": amounts("2", "4Gi"), "pg11": amounts("2", "4Gi")},
+        admitted=("pg10",),
+    ),
+    Case(
+        "parts are guaranteed more than their parent may have",
+        ("p pg 1,1",),
+        {"pg": ("q71", 1, 0, IN)},
+        placed={"p": "n1"},
+        nodes=BIG,
+        queues=(
+            ROOT,
+            part("q7", "root", None, amounts("6", "4Gi")),
+            part("q71", "q7", None, amounts("6", "4Gi"), guarantee={"resource": amounts("4", "3Gi")}),
+            part("q72", "q7", None, amounts("6", "4Gi"), guarantee={"resource": amounts("4", "3Gi")}),
+        ),
+    ),
+    Case(
+        "within what it deserves of one resource",
+        ("p16 pg16 1,1,2", "p17 pg17 1,1,2 @n3", "p18 pg18 1,1,2 @n3 kept"),
+        {"pg16": ("q1", 1, 0, IN), "pg17": ("q2", 1, 0, RUN), "pg18": ("q2", 1, 0, RUN)},
+        ("p17",),
+        {"p16": "~n3"},
+        (machine("n3", "16", "16Gi", "11", amounts={"nvidia.com/A100": "5"}),),
+        (ROOT, part("q", "root", {"nvidia.com/A100": "2"}, None), part("q1", "q", {"nvidia.com/A100": "2"}, None),
+         part("q2", "q", None, None)),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TREES, ids=lambda case: case.name)
+def test_queues_of_queues(case: Case) -> None:
+    case = Case(**{**case.__dict__, "plugins": ("capacity", "predicates", "gang")})
+    check(case, "enqueue, reclaim, allocate", "capacity.enableHierarchy: true", "gang.enableReclaimable: false")
+
+
+@pytest.mark.parametrize(
+    ("queues", "words"),
+    [
+        ((queue("q1"),), "there is no queue root"),
+        ((ROOT, part("q1", "gone", None, None)), "queue q1 is part of gone, which there is not"),
+        ((ROOT, part("q1", "q2", None, None), part("q2", "q1", None, None)), "queue q1 is part of itself"),
+        ((ROOT, queue("q1"), part("q11", "q1", None, None)), "queue q1 has jobs, and queues that are part of it"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_queues_that_do_not_hang_together(queues: tuple[Object, ...], words: str) -> None:
+    world = World(*BIG, *queues, group("g", 1, phase="Pending", queue="q1", minResources=amounts("1", "1Gi")))
+    world.see(made("p g 1,1"))
+    text = "actions: 'enqueue, allocate'\ntiers:\n- plugins:\n  - name: capacity\n    enableHierarchy: true\n"
+    outcome = run(world.mirror, read_conf(text))
+    assert outcome.decisions == []
+    assert words in outcome.jobs["d/g"].message
+
+
+LEVELS = """\
+actions: reclaim
+tiers:
+- plugins:
+  - name: capacity
+    enableHierarchy: true
+    arguments: {ancestorReclaimLevel: LEVEL}
+  - name: gang
+    enableReclaimable: false
+"""
+
+
+@pytest.mark.parametrize(("level", "evicted"), [("0", []), ("1", ["held"])])
+def test_a_queue_that_deserves_nothing_reclaims_for_the_one_above_it(level: str, evicted: list[str]) -> None:
+    """Team a deserves 4 and has nothing; its only queue states nothing. Team b has all 4, of which it deserves none."""
+    world = World(
+        machine("n1", "4", "4Gi"), ROOT,
+        part("a", "root", amounts("4", "4Gi"), None), part("a1", "a", None, None),
+        part("b", "root", None, None), part("b1", "b", None, None),
+        group("g", 1, queue="a1"), group("h", 1, phase=RUN, queue="b1"),
+        made("asks g 4,4"), made("held h 4,4 @n1"),
+    )  # fmt: skip
+    outcome = run(world.mirror, read_conf(LEVELS.replace("LEVEL", level)))
+    assert [one.task.name for one in outcome.decisions if isinstance(one, Evicted)] == evicted
+
+
+@pytest.mark.parametrize("level", ["0", "1"])
+def test_parts_of_one_queue_that_deserve_nothing_leave_each_other_alone(level: str) -> None:
+    """With the queue above to speak for them, neither may take what neither deserves."""
+    world = World(
+        machine("n1", "4", "4Gi"), ROOT, part("a", "root", amounts("8", "8Gi"), None),
+        part("a1", "a", None, None), part("a2", "a", None, None),
+        group("g", 1, queue="a1"), group("h", 1, phase=RUN, queue="a2"),
+        made("asks g 4,4"), made("held h 4,4 @n1"),
+    )  # fmt: skip
+    outcome = run(world.mirror, read_conf(LEVELS.replace("LEVEL", level)))
+    assert outcome.decisions == []

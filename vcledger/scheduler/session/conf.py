@@ -332,8 +332,8 @@ class _Reader:
             if key not in SWITCHES and key not in SWITCHES_WITHOUT_EFFECT:
                 raise UnknownSwitch(f"{_at(other)}{where}: unknown switch {key}; known are {', '.join(SWITCHES)}")
             on: bool = self.need(other, bool, f"{where}: {key}")
-            if key == "enableHierarchy" and on:
-                raise NotSupported(f"{_at(other)}{where}: enableHierarchy: queues of queues are not supported")
+            if key == "enableHierarchy" and on and not getattr(factory, "HIERARCHY", False):
+                raise NotSupported(f"{_at(other)}{where}: enableHierarchy: not supported for this plugin")
             if key in SWITCHES:
                 enabled[SWITCHES[key]] = on
         arguments = keys.get("arguments")

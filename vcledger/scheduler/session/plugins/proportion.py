@@ -10,7 +10,7 @@ Source: Volcano's pkg/scheduler/plugins/proportion/proportion.go (1.11 and later
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,14 +33,23 @@ from vcledger.scheduler.session.plugins.common import (
 @dataclass(slots=True)
 class Attributes:
     """A queue's numbers. `limit` is the most it may reach: the cluster less what the others are guaranteed, and its own
-    capability."""
+    capability. `above` are the queues that it is part of, the outermost first, and `is_leaf` that none is part of it;
+    only the capacity plugin has queues of queues."""
 
     queue: SessionQueue
     limit: Vector
     deserved: Vector
     allocated: Vector
     inqueue: Vector
+    elastic: Vector
     share: float = 0.0
+    above: list[Attributes] = field(default_factory=list)
+    is_leaf: bool = True
+
+    @property
+    def chain(self) -> list[Attributes]:
+        """The queue and those above it, the innermost first."""
+        return [self, *reversed(self.above)]
 
 
 class Proportion:
@@ -127,6 +136,7 @@ def attributes(queues: Iterable[SessionQueue], total: Vector) -> list[Attributes
             deserved=np.zeros(len(total)),
             allocated=queue.allocated,
             inqueue=queue.inqueue,
+            elastic=queue.elastic,
         )
         for queue in ordered
         if queue.has_jobs
@@ -156,27 +166,29 @@ def divide(queues: list[Attributes], total: Vector, resources: Resources) -> Non
 
 
 def admit(ssn: Session, one: Attributes, job: SessionJob) -> int:
-    """PERMIT while what the queue holds, has admitted and is asked stays within its limit; what its jobs hold above
-    their minimum doesn't count. A job that is let in counts as admitted from then on. Otherwise REJECT; why stands in
-    the session's `blocked`."""
+    """PERMIT while what the queue holds, has admitted and is asked stays within its limit, and so for each queue above;
+    what their jobs hold above their minimum doesn't count. A job that is let in counts as admitted from then on.
+    Otherwise REJECT; why stands in the session's `blocked`."""
     if not is_open(one.queue):
         ssn.blocked[job.uid] = f"queue {job.queue} is {one.queue.state}"
         return REJECT
     if job.least is None:
         return PERMIT
-    taken = one.allocated + one.inqueue - one.queue.elastic
-    over = exceeding(taken + job.least, one.limit, job.least)
-    if not over:
-        one.inqueue = one.inqueue + less_gated(job, job.least)
-        return PERMIT
-    names, least = ssn.resources, job.least
-    lines = [
-        f"{names.names[column]}: asks {shown(names, column, least)} on top of {shown(names, column, taken)} "
-        f"allocated or admitted, may have {shown(names, column, one.limit)}"
-        for column in over
-    ]
-    ssn.blocked[job.uid] = f"queue {job.queue} is over its capability: {'; '.join(lines)}"
-    return REJECT
+    for each in one.chain:
+        taken = each.allocated + each.inqueue - each.elastic
+        over = exceeding(taken + job.least, each.limit, job.least)
+        if over:
+            names, least = ssn.resources, job.least
+            lines = [
+                f"{names.names[column]}: asks {shown(names, column, least)} on top of {shown(names, column, taken)} "
+                f"allocated or admitted, may have {shown(names, column, each.limit)}"
+                for column in over
+            ]
+            ssn.blocked[job.uid] = f"queue {each.queue.name} is over its capability: {'; '.join(lines)}"
+            return REJECT
+    for each in one.chain:
+        each.inqueue = each.inqueue + less_gated(job, job.least)
+    return PERMIT
 
 
 __all__ = ["Attributes", "Proportion", "admit", "attributes", "divide"]
