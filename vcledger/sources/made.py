@@ -89,7 +89,7 @@ def requests_of(spec: Any) -> dict[str, str]:
     """What the containers of a pod's spec ask for together; sidecars and init containers left aside. Unusable when an
     amount is none."""
     found: dict[str, int] = {}
-    for container in _each(spec, "containers"):
+    for container in each(spec, "containers"):
         resources = container.get("resources")
         asked = resources.get("requests") if isinstance(resources, dict) else None
         for name, amount in (asked if isinstance(asked, dict) else {}).items():
@@ -100,6 +100,7 @@ def requests_of(spec: Any) -> dict[str, str]:
     return {name: f"{milli}m" if milli % 1_000 else str(milli // 1_000) for name, milli in found.items()}
 
 
-def _each(value: Any, key: str) -> list[dict[str, Any]]:
+def each(value: Any, key: str) -> list[dict[str, Any]]:
+    """The objects in a list of an object; none where there is no such thing."""
     items = value.get(key) if isinstance(value, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

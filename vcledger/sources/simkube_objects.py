@@ -70,9 +70,9 @@ class Stories:
                 stories += [story for pod in owner.pods for story in self._pod(owner, pod)]
                 if owner.gvk == VOLCANO_JOB:
                     stories.append(self._group_of_job(owner, owners))
-            except Unusable as error:
+            except (Unusable, RecursionError) as error:
                 tally.broken(0, f"pods of {owner.namespace}/{owner.name}: {error}")
-        stories.append(self._made_queues(owners))
+        stories.append(self._made_queues(owners, tally))
         order = [
             (event.observed_at, not (ends and event.observed_at > story[0][1].observed_at), place, number, event)
             for number, story in enumerate(stories)
@@ -172,11 +172,18 @@ class Stories:
         meta = made.meta(f"PodGroup/{identity}", name, owner.states[0][0], version, owner.namespace)
         return observed(self.observer, "PodGroup", change, {"metadata": meta, "spec": spec, "status": status}, time)
 
-    def _made_queues(self, owners: Owners) -> Story:
+    def _made_queues(self, owners: Owners, tally: Tally) -> Story:
         """The queues that are named, but are no objects of the trace."""
         told = {owner.name for owner in owners.all if owner.gvk.endswith(".Queue")}
         since = (self._first or 0) - BEFORE
-        return [(False, made.queue(self.observer, name, since)) for name in self._queues if name not in told]
+        story: Story = []
+        for name in self._queues:
+            try:
+                if name not in told:
+                    story.append((False, made.queue(self.observer, name, since)))
+            except Unusable as error:
+                tally.broken(0, f"a queue that pods name: {error}")
+        return story
 
 
 def times_of(pod: Pod) -> tuple[int | None, int | None, int | None]:

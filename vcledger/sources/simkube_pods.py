@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from vcledger.sources.made import each
 from vcledger.sources.observe import NAME_MAX, Unusable, Unwanted, shown
 from vcledger.sources.report import Tally
 from volcano.objects.kinds import kind_of
@@ -33,7 +34,10 @@ ONE_UNLESS_SAID = frozenset({BARE, "apps/v1.Deployment", "apps/v1.ReplicaSet", "
 """Kinds that have one pod when they name no number of replicas."""
 
 REPLICAS_MAX = 100_000
-"""Pods of one template at most: more are taken for a mistake."""
+"""Pods of one template at a time, at most: more are taken for a mistake."""
+
+PODS_MAX = 1_000_000
+"""Pods of one owner over the whole trace."""
 
 Built: TypeAlias = Mapping[str, Any]
 """An object as JSON has it."""
@@ -128,7 +132,7 @@ class Owners:
         """The pod templates of an owner, in order. Unusable for a number of pods that is none."""
         name, spec = built["metadata"]["name"], mapping(built.get("spec"))
         if gvk == VOLCANO_JOB:
-            tasks = [task for task in spec.get("tasks") or () if isinstance(task, dict)]
+            tasks = each(spec, "tasks")
             return [
                 Template(
                     f"{name}-{task.get('name') or number}", mapping(task.get("template")), _count(task, "replicas")
@@ -202,6 +206,8 @@ class Owners:
                 _shrink(pods, wanted.get(prefix), time)
             for prefix, one in wanted.items():
                 pods = alive.setdefault(prefix, [])
+                if len(owner.pods) + (one.replicas or 0) > PODS_MAX:
+                    raise Unusable(f"more than {PODS_MAX:,} pods")
                 while len(pods) < (one.replicas or 0):
                     number = numbers[prefix] = numbers.get(prefix, -1) + 1
                     pods.append(Pod(f"{prefix}-{number}", one.pod, time))

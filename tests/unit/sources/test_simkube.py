@@ -5,9 +5,12 @@ Owns the proof of what is derived. Must not test the replay of such a trace.
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 import random
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,10 @@ from tests.data import shared
 from tests.unit.sources.given import events, imported, ledger, written
 from vcledger.sources import ImportOptions, NothingToImport
 from vcledger.sources.detect import Format, detect
+from vcledger.sources.observe import Observer
+from vcledger.sources.redact import StorageOptions
+from vcledger.sources.report import silent
+from vcledger.sources.simkube import NotATrace, items
 
 ZERO = 1_700_000_000
 """The unix time at which the traces here begin."""
@@ -263,6 +270,7 @@ def test_what_is_broken_inside_is_named_and_the_rest_is_stored(tmp_path: Path) -
         (owner("Deployment", "", {}), "an object without name"),
         (owner("Deployment", "a\nb", {}), "is not one that the API allows"),
         (owner("Deployment", "x", {"replicas": "many", "template": template()}), "replicas many is no number of pods"),
+        (owner("Job", "j", {"tasks": 1.5, "minAvailable": -1}, "batch.volcano.sh/v1alpha1"), "Expected `array | null`"),
         (owner("Deployment", "x", {"replicas": 10**9, "template": template()}), "replicas 1000000000 is no number"),
         ({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"cpu": "x"}}}, "'x'"),
     ]
@@ -312,6 +320,55 @@ def test_whatever_is_done_to_the_bytes_there_is_an_answer(tmp_path: Path, seed: 
             assert "could be read" in str(error)
         else:
             assert report.stored + report.broken_count + sum(report.ignored.values())
+
+
+ODD: list[Any] = [None, 0, -1, 2**63, 1.5, "", "x" * 300, "a\nb", [], {}, [None], True, b"\xff", {1: 2}, [[]]]
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to everything in a value."""
+    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield (*at, key)
+        yield from places(value[key], (*at, key))
+
+
+def changed(whole: Any, chance: random.Random) -> bytes:
+    """A trace with up to three odd values somewhere in it."""
+    mine = copy.deepcopy(whole)
+    for _ in range(chance.randint(1, 3)):
+        *way, last = chance.choice(list(places(mine)))
+        inner = mine
+        for key in way:
+            inner = inner[key]
+        inner[last] = chance.choice(ODD)
+    return msgspec.msgpack.encode(mine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_stands_in_a_trace_is_read_or_named(seed: int) -> None:
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    bare = owner("Pod", "solo", template()["spec"], "v1")
+    tasks = [{"name": "ps", "replicas": 1, "template": template()}, {"replicas": 2, "template": template("2")}]
+    job = owner("Job", "train", {"minAvailable": 2, "tasks": tasks}, "batch.volcano.sh/v1alpha1")
+    lives = {("apps/v1.Deployment", "ns/web"): [finished(1, 4)], ("v1.Pod", "ns/solo"): [{"Running": ZERO + 2}]}
+    happened = at(0, deployment(), job, bare, cronjob()), at(5, deployment(replicas=3)), at(9, deleted=(job, bare))
+    whole = msgspec.msgpack.decode(trace(*happened, lives=lives), strict=False)
+    answers = Counter[str]()
+    for _ in range(250):
+        tally = silent("t")
+        try:
+            found = list(items(changed(whole, chance), Observer("c", StorageOptions()), tally))
+        except NotATrace:
+            answers["refused"] += 1
+        else:
+            answers["read"] += 1
+            times = [event.observed_at for event in found]
+            assert times == sorted(times)
+            assert found or tally.report.broken_count or tally.report.ignored
+    assert min(answers.values()) > 10
 
 
 @pytest.mark.parametrize(("name", "pods"), [("bare-pods", 4), ("cronjob", 3), ("dsb-scaling", 54)])
