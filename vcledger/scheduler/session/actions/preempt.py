@@ -10,6 +10,7 @@ that is aware of topology, which has to be asked for, is not done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from heapq import heapify, heappop
 from typing import Any
 
@@ -56,8 +57,12 @@ def waiting_tasks(ssn: Session, job: SessionJob) -> Iterator[SessionTask]:
 class _Preempt:
     def __init__(self, ssn: Session, outcome: Outcome) -> None:
         self.ssn, self.outcome = ssn, outcome
-        self.there = OnNodes(ssn, PREEMPTABLE)
         self.in_vain: dict[object, object] = {}
+
+    @cached_property
+    def there(self) -> OnNodes:
+        """Looked up when the first task asks: it goes through all that is on the nodes."""
+        return OnNodes(self.ssn, PREEMPTABLE)
 
     def run(self, starving: Mapping[str, list[SessionJob]]) -> None:
         ssn = self.ssn

@@ -10,6 +10,7 @@ with the cheapest victims, victims on several nodes) are not made.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from heapq import heapify, heappop
 
 from vcledger.scheduler.session.actions.preempt import allowed_rows, may_preempt, starving_jobs, waiting_tasks
@@ -33,8 +34,12 @@ def execute(ssn: Session, outcome: Outcome) -> None:
 class _Reclaim:
     def __init__(self, ssn: Session, outcome: Outcome) -> None:
         self.ssn, self.outcome = ssn, outcome
-        self.there = OnNodes(ssn, (int(TaskStatus.RUNNING),))
         self.in_vain: dict[object, object] = {}
+
+    @cached_property
+    def there(self) -> OnNodes:
+        """Looked up when the first task asks: it goes through all that is on the nodes."""
+        return OnNodes(self.ssn, (int(TaskStatus.RUNNING),))
 
     def run(self, starving: Mapping[str, list[SessionJob]]) -> None:
         ssn = self.ssn
