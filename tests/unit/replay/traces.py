@@ -140,7 +140,7 @@ def _first_fit(stage: Stage, gang: Gang, held: list[tuple[int, int, int]], turn:
     return turn, []
 
 
-def ledger_of(stage: Stage, path: Path) -> str:
+def ledger_of(stage: Stage, path: Path | str) -> str:
     """A new ledger with the trace; cluster c."""
     with Ledger.open(str(path), create=True) as ledger:
         ledger.store.append(events(stage))
