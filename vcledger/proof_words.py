@@ -6,15 +6,16 @@ looking at any condition or Event. Called by `vcledger.proof`.
 A cycle looks at the state that it began with, and at what it has itself decided since; it writes its conditions when it
 ends. So a sentence is made of the state with which its cycle began, as far as the cycle before and the period tell when
 that was; where that does not give it, of the state before the cycle's first write, and then of the one just before it
-was observed, in which the binds of its cycle stand. Binds that failed never stand in any state,
-and yet their pods held their place until then; so where neither gives it, they are put in, as far as the record names
-their node afterwards.
+was observed, in which the binds of its cycle stand. What is left of a cycle is made of one state between the first two.
+Binds that failed never stand in any state, and yet their pods held their place until then; so in the end they are put
+in, as far as the record names their node afterwards.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from projections.cache.state import Cache, CacheConfig
@@ -99,10 +100,9 @@ def kind_of(message: str) -> str:
 
 
 class _Look(NamedTuple):
-    """One of the states in which a sentence is made. `in_flight`: with what failed binds held."""
+    """One of the states in which a sentence is made."""
 
     position: Callable[[Cycle, Written], int]
-    in_flight: bool = False
 
 
 LOOKS = (
@@ -112,29 +112,81 @@ LOOKS = (
 )
 """In the order in which they are tried; a sentence that has come out is not looked at again."""
 
+BETWEEN = 12
+"""States between a cycle's earliest begin and its first write, of which one counts for all that is left of it."""
+
+
+class _Run:
+    """One comparison: what has come out so far, by position."""
+
+    def __init__(self, read: Callable[[Sequence[int]], Iterator[tuple[int, Cache]]], speaks: Speaks, ledger: Ledger):
+        self.read, self.speaks, self.ledger = read, speaks, ledger
+        self.found: dict[int, Compared] = {}
+
+    def left(self, part: Cycle) -> list[Written]:
+        """The sentences of a cycle that have not come out."""
+        return [
+            one
+            for one in part.written
+            if one.reason != FAILED and (one.position not in self.found or self.found[one.position].how in MISSED)
+        ]
+
+    def look(self, parts: Sequence[Cycle], look: _Look, failures: Sequence[Written] = ()) -> None:
+        """Makes what is left in one state each."""
+        asked: dict[int, list[tuple[Cycle, Written]]] = {}
+        for part in parts:
+            for one in self.left(part):
+                asked.setdefault(look.position(part, one), []).append((part, one))
+        for position, cache in self.read(sorted(asked)):
+            part = asked[position][0][0]
+            speaker = self._speaker(part, cache, _in_flight(failures, part.began))
+            for _, one in asked[position]:
+                self._take(one, *_said(one, speaker), bool(failures))
+
+    def look_between(self, part: Cycle) -> None:
+        """Makes what is left of a cycle in one state between its earliest begin and its first write: of some, in the
+        one that gives the most."""
+        left, step = self.left(part), max((part.start - part.began) // (BETWEEN + 1), 1)
+        best: list[tuple[Written, str, str]] = []
+        for _, cache in self.read(list(range(part.began + step, part.start, step))) if left else ():
+            speaker = self._speaker(part, cache, {})
+            said = [(one, *_said(one, speaker)) for one in left]
+            if _come_out(said) > _come_out(best):
+                best = said
+        for one, how, ours in best:
+            self._take(one, how, ours)
+
+    def _speaker(self, part: Cycle, cache: Cache, in_flight: Mapping[str, str]) -> Speaker:
+        free = frozenset(one.uid for one in part.written if one.reason == FAILED)
+        return self.speaks(self.ledger, cache, free, in_flight)
+
+    def _take(self, one: Written, how: str, ours: str, in_flight: bool = False) -> None:
+        """Keeps what comes nearer to the sentence; with binds in flight only an equal one counts."""
+        if in_flight:
+            how = IN_FLIGHT if how in {WORD_FOR_WORD, NODE} else OTHER
+        before = self.found.get(one.position, Compared(one, how))
+        better = how if HOWS.index(how) < HOWS.index(before.how) else before.how
+        self.found[one.position] = Compared(one, better, tuple(dict.fromkeys((*before.ours, ours))))
+
 
 def compare_words(
     ledger: Ledger, cluster: str, parts: Sequence[Cycle], model: str, config: CacheConfig, speaks: Speaks
 ) -> list[Compared]:
     """Every sentence of the cycles, in the order of the log."""
     failures = [one for part in parts for one in part.written if one.reason == FAILED]
-    found = {one.written.position: one for one in _answered(ledger, cluster, failures)}
-    again = [look._replace(in_flight=True) for look in LOOKS] if failures else []
-    for look in (*LOOKS, *again):
-        asked: dict[int, list[tuple[Cycle, Written]]] = {}
-        for part in parts:
-            for one in part.written:
-                if one.reason != FAILED and (one.position not in found or found[one.position].how in MISSED):
-                    asked.setdefault(look.position(part, one), []).append((part, one))
-        for position, cache in ledger.caches(sorted(asked), cluster=cluster, model=model, config=config):
-            part = asked[position][0][0]
-            in_flight = _in_flight(failures, part.began) if look.in_flight else {}
-            free = frozenset(one.uid for one in part.written if one.reason == FAILED)
-            speaker = speaks(ledger, cache, free, in_flight)
-            for _, one in asked[position]:
-                how, ours = _said(one, speaker)
-                found[one.position] = _better(found.get(one.position), Compared(one, how, (ours,)), look)
-    return [found[one.position] for part in parts for one in part.written]
+    run = _Run(partial(ledger.caches, cluster=cluster, model=model, config=config), speaks, ledger)
+    run.found = {one.written.position: one for one in _answered(ledger, cluster, failures)}
+    for look in LOOKS:
+        run.look(parts, look)
+    for part in parts:
+        run.look_between(part)
+    for look in LOOKS if failures else ():
+        run.look(parts, look, failures)
+    return [run.found[one.position] for part in parts for one in part.written]
+
+
+def _come_out(said: Sequence[tuple[Written, str, str]]) -> int:
+    return sum(how not in MISSED for _, how, _ in said)
 
 
 def _answered(ledger: Ledger, cluster: str, failures: Sequence[Written]) -> list[Compared]:
@@ -152,17 +204,6 @@ def _answered(ledger: Ledger, cluster: str, failures: Sequence[Written]) -> list
         how = ANSWER if not ours else WORD_FOR_WORD if ours == [one.message] else OTHER
         found.append(Compared(one, how, tuple(ours)))
     return found
-
-
-def _better(before: Compared | None, now: Compared, look: _Look) -> Compared:
-    """What comes nearer to the sentence; with binds in flight only an equal one counts."""
-    if look.in_flight and now.how in {WORD_FOR_WORD, NODE}:
-        now = now._replace(how=IN_FLIGHT)
-    if before is None:
-        return now
-    ours = tuple(dict.fromkeys((*before.ours, *now.ours)))
-    better = HOWS.index(now.how) < HOWS.index(before.how) and not (look.in_flight and now.how != IN_FLIGHT)
-    return (now if better else before)._replace(ours=ours)
 
 
 def _in_flight(failures: Sequence[Written], after: int) -> dict[str, str]:

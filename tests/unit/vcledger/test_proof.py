@@ -398,3 +398,18 @@ def test_cycles_begin_a_whole_number_of_periods_after_the_last_one_ended(tmp_pat
     with ledger_of(tmp_path, *events) as ledger:
         assert [(part.began, part.start) for part in cycles(ledger, "c", DEFAULT_CONFIG)] == [(6, 6), (8, 9)]
         assert words(proof(ledger)) == [WORD_FOR_WORD, WORD_FOR_WORD]
+
+
+@pytest.mark.parametrize(("said", "how"), [("0/3", WORD_FOR_WORD), ("0/5", COUNTS)])
+def test_a_snapshot_may_have_been_taken_between(tmp_path: Path, said: str, how: str) -> None:
+    """The cycle began at 4 at the earliest, when there were two nodes; before its first write there were four."""
+    count = said[-1]
+    events = [
+        *added(*TWO, pod("w", 3, cpu="12"), pod("v", 4, cpu="12")),
+        changed(1, pod("w", 5, NO_ROOM, cpu="12")),
+        build.seen("ADDED", node("n3", 6, "2"), 4.1),
+        build.seen("ADDED", node("n4", 7, "2"), 4.2),
+        changed(4.3, pod("v", 8, f"{said} nodes are unavailable: {count} Insufficient cpu.", cpu="12")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert words(proof(ledger)) == [WORD_FOR_WORD, how]
