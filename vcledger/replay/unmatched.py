@@ -99,18 +99,25 @@ def _lines(change: Change, seen: Seen) -> Iterator[str]:
 
 def _named(change: SetField | RemoveNodes, seen: Seen) -> Iterator[str]:
     option = "--set" if isinstance(change, SetField) else "--remove-node"
-    asked = change.names()
-    for kind, namespace, pattern in asked:
-        patterns = [pattern, f"{pattern}-*"] if kind == "PodGroup" and len(asked) > 1 else [pattern]
-        for in_namespace, name in seen.names(kind):
-            if namespace and not fnmatchcase(in_namespace, namespace):
-                continue
-            if any(fnmatchcase(name, one) for one in patterns):
-                return
-    kind, namespace, pattern = asked[0]
+    kind, namespace, pattern = change.names()[0]
     whole = f"{namespace}/{pattern}" if namespace else pattern
-    has = ["/".join(part for part in one if part) for one in seen.names(kind)]
-    yield f"{option} {change.text} changes nothing: the trace has no {WORDS[kind]} {whole}{_has(whole, has)}"
+    found = _finds(seen, kind, namespace, pattern)
+    if kind == "VolcanoJob":
+        if any(_finds(seen, "PodGroup", namespace, one) for one in (pattern, f"{pattern}-*")):
+            return
+        if found:
+            yield f"{option} {change.text} changes nothing: the trace has no PodGroup of job {whole}"
+            return
+    if not found:
+        has = ["/".join(part for part in one if part) for one in seen.names(kind)]
+        yield f"{option} {change.text} changes nothing: the trace has no {WORDS[kind]} {whole}{_has(whole, has)}"
+
+
+def _finds(seen: Seen, kind: str, namespace: str, pattern: str) -> bool:
+    return any(
+        fnmatchcase(name, pattern) and (not namespace or fnmatchcase(in_namespace, namespace))
+        for in_namespace, name in seen.names(kind)
+    )
 
 
 def _referred(change: SetField, seen: Seen) -> Iterator[str]:

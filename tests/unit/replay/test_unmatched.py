@@ -73,6 +73,19 @@ def test_a_node_of_that_name_is_there(tmp_path: Path) -> None:
     ]
 
 
+def test_a_job_without_podgroup(tmp_path: Path) -> None:
+    from tests.unit.vcledger.build import seen
+
+    job = {"kind": "Job", "apiVersion": "batch.volcano.sh/v1alpha1", "spec": {"queue": "gone"}}
+    meta = {"name": "train", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    with Ledger.open(str(tmp_path / "ledger.db"), create=True) as ledger:
+        ledger.store.append([seen("ADDED", {**job, "kind": "VolcanoJob", "metadata": meta}, 1)])
+        found = unmatched(ledger, Trace("", "c"), read_changes(set_=["job/default/train.minMember=2"]))
+    assert found == [
+        "--set job/default/train.minMember=2 changes nothing: the trace has no PodGroup of job default/train"
+    ]
+
+
 def test_only_what_the_replayed_part_has_counts(ledger: Ledger) -> None:
     assert unmatched(ledger, Trace("", "c", 0, 1), read_changes(remove=["n2"])) == [
         "--remove-node n2 changes nothing: the trace has no node n2; it has n1"
