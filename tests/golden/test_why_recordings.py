@@ -511,7 +511,7 @@ def test_the_message_is_the_schedulers_own(ledgers: dict[str, Ledger], name: str
     for ref in list(cache.pods.values()):
         if ref.node_name or ref.phase != "Pending":
             continue
-        answer = why(ledger, ref.namespace, ref.name, position=position)
+        answer = why(ledger, ref.namespace, ref.name, position=position, changes=False)
         written = [
             one.message
             for one in answer.said
@@ -532,7 +532,9 @@ def test_the_sentences_at_each_change_are_recomputed(ledgers: dict[str, Ledger])
         ledger = ledgers[name]
         for position, pod, message in list(_written(ledger))[::step]:
             compared += 1
-            answers = (why(ledger, "default", pod, position=moment) for moment in (position - 1, position))
+            answers = (
+                why(ledger, "default", pod, position=moment, changes=False) for moment in (position - 1, position)
+            )
             if any(answer.message == message for answer in answers):
                 equal += 1
             else:
