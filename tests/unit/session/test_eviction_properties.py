@@ -72,7 +72,7 @@ def cycle(objects: list[Object], conf: SessionConf, seed: int) -> tuple[World, O
     return world, run(world.mirror, conf, seed=seed)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(crowded(), st.sampled_from(CONFS), st.integers(0, 3))
 def test_nobody_goes_in_vain_and_no_room_is_promised_twice(objects: list[Object], conf: SessionConf, seed: int) -> None:
     world, outcome = cycle(objects, conf, seed)
@@ -104,7 +104,7 @@ def test_nobody_goes_in_vain_and_no_room_is_promised_twice(objects: list[Object]
         assert found.ready + found.pipelined >= found.needed
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(crowded(), st.sampled_from(CONFS), st.integers(0, 3), st.randoms(use_true_random=False))
 def test_a_cycle_leaves_no_trace_and_order_does_not_matter(
     objects: list[Object], conf: SessionConf, seed: int, chance: Random
