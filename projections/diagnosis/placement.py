@@ -204,7 +204,7 @@ def _of_nodes(case: Case, texts: set[str], message: str) -> Finding | None:
     stories = claim_stories(case.task, case.pod, case.cluster)
     if VOLUME_LIMIT in texts:
         verdict, root = "volume-limit", []
-    elif VOLUME_AFFINITY in texts or VOLUME_ZONE in texts:
+    elif VOLUME_ZONE in texts or any(VOLUME_AFFINITY in text for text in texts):
         verdict, root = "volume-node-conflict", _conflicts(case)
     else:
         verdict, root = "no-matching-volume", stories
@@ -226,7 +226,7 @@ def _conflicts(case: Case) -> list[str]:
         reason.detail
         for _, found in sorted(case.table.items())
         for reason in found
-        if reason.text in {VOLUME_AFFINITY, VOLUME_ZONE}
+        if VOLUME_AFFINITY in reason.text or reason.text == VOLUME_ZONE
     )
     asked = dict.fromkeys(
         reason.detail for _, found in sorted(case.table.items()) for reason in found if reason.family == "node-affinity"

@@ -132,7 +132,7 @@ class InterPodAffinity:
             if value is not None and value in self.repelling[index]:
                 other = self.repelling[index][value]
                 detail = f"{other} is where {term.topology_key} is {value}"
-                return [Reason("pod-anti-affinity", texts.POD_ANTI_AFFINITY, detail)]
+                return [Reason("pod-anti-affinity", texts.POD_ANTI_AFFINITY, detail, final=False)]
         return []
 
     def _existing(self, node: NodeView) -> list[Reason]:
@@ -143,6 +143,7 @@ class InterPodAffinity:
                         "pod-anti-affinity",
                         texts.EXISTING_ANTI_AFFINITY,
                         f"{other} keeps pods like this one away where {key} is {value}",
+                        final=False,
                     )
                 ]
         return []

@@ -203,16 +203,27 @@ class VolumeBinding:
         return []
 
     def check(self, node: NodeView) -> list[Reason]:
-        """Bound volumes' node affinity, then the waiting claims."""
+        """Bound volumes' node affinity, then the waiting claims; one reason that names both where both refuse, in
+        FindPodVolumes' order."""
+        found: list[tuple[str, str]] = []
         for state in self.bound:
             volume = state.volume
             if volume is None:
-                return [Reason("volumes", texts.VOLUME_GONE, f"claim {state.name}: {state.claim.spec.volume_name}")]
+                found.append((texts.VOLUME_GONE, f"claim {state.name}: {state.claim.spec.volume_name}"))
+                break
             refused = self._elsewhere(state, volume, node)
-            if refused is not None:
+            if refused is not None and refused.text != texts.VOLUME_AFFINITY:
                 return [refused]
+            if refused is not None:
+                found.append((refused.text, refused.detail))
+                break
         detail = self._unmet(node)
-        return [Reason("volumes", texts.VOLUME_BIND, detail)] if detail else []
+        if detail:
+            gone = bool(found) and found[0][0] == texts.VOLUME_GONE
+            found.insert(0 if gone else len(found), (texts.VOLUME_BIND, detail))
+        if not found:
+            return []
+        return [Reason("volumes", ", ".join(text for text, _ in found), "; ".join(detail for _, detail in found))]
 
     def _elsewhere(self, state: ClaimState, volume: PersistentVolume, node: NodeView) -> Reason | None:
         """Why a bound volume can't be used on the node; None when it can."""

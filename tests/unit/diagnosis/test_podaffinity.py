@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from projections.diagnosis.nodes import Evaluation
 from projections.diagnosis.podaffinity import InterPodAffinity
 from projections.diagnosis.reasons import (
     EXISTING_ANTI_AFFINITY,
@@ -11,10 +12,11 @@ from projections.diagnosis.reasons import (
     POD_ANTI_AFFINITY,
     SPREAD,
     SPREAD_LABEL,
+    scheduler_reasons,
 )
 from projections.diagnosis.spread import TopologySpread
 from projections.diagnosis.views import NodeView, PlacedPod
-from tests.unit.diagnosis.build import node, placed, pod
+from tests.unit.diagnosis.build import cluster, node, placed, pod, task
 
 HOST, ZONE = "kubernetes.io/hostname", "zone"
 
@@ -234,3 +236,16 @@ def test_a_pod_that_its_own_constraint_does_not_select_adds_nothing() -> None:
     constraint["labelSelector"] = {"matchLabels": {"app": "web"}}
     subject = pod(labels={"app": "other"}, topologySpreadConstraints=[constraint])
     assert TopologySpread(subject, NODES, [web("w", "a1")]).check(NODES[0]) == []
+
+
+def test_after_anti_affinity_the_scheduler_looks_on_and_after_affinity_it_does_not() -> None:
+    """InterPodAffinity's refusals for repelled pods can be mended by preemption, so Volcano goes on to the next
+    predicate and counts its reason too."""
+    spread_too = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
+    spread_too["labelSelector"] = {"matchLabels": {"app": "web"}}
+    for part, expected in (("podAntiAffinity", [POD_ANTI_AFFINITY, SPREAD]), ("podAffinity", [POD_AFFINITY])):
+        asked = term(ZONE) if part == "podAntiAffinity" else term("rack")
+        affinity = {part: {"requiredDuringSchedulingIgnoredDuringExecution": [asked]}}
+        subject = pod(labels={"app": "web"}, affinity=affinity, topologySpreadConstraints=[spread_too])
+        where = cluster(NODES, pods=[web("w", "a1")])
+        assert scheduler_reasons(Evaluation(task(subject), subject, where).on(NODES[0])) == expected

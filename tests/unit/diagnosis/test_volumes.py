@@ -13,6 +13,7 @@ from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.reasons import (
     VOLUME_AFFINITY,
     VOLUME_BIND,
+    VOLUME_GONE,
     VOLUME_LIMIT,
     VOLUME_ZONE,
     scheduler_reasons,
@@ -299,3 +300,18 @@ def test_in_tree_volumes_count_at_their_driver(migrated: str, limit: int, fits: 
     asking = pod("s", volumes=[{"name": "own", "awsElasticBlockStore": {"volumeID": "vol-y"}}])
     evaluation = Evaluation(task(asking, {"cpu": "1"}), asking, where)
     assert (scheduler_reasons(evaluation.table()["n1"]) == []) is fits
+
+
+def test_a_node_that_refuses_for_a_bound_and_for_a_waiting_claim_says_both_at_once() -> None:
+    """FindPodVolumes gathers its reasons, and the plugin joins them to one."""
+    where = world([claim("c", volume="v"), claim("w", size="50Gi")], [volume("v", host="n2", phase="Bound")])
+    assert said(where, "c", "w") == {"n1": [f"{VOLUME_AFFINITY}, {VOLUME_BIND}"], "n2": [VOLUME_BIND]}
+
+
+def test_a_volume_that_is_gone_is_named_after_a_claim_that_none_serves() -> None:
+    own = {"ownerReferences": [{"kind": "Pod", "name": "p", "uid": "uid-p"}]}
+    where = world([claim("p-data", volume="gone", meta=own), claim("w", size="50Gi")], [])
+    volumes = [{"name": "data", "ephemeral": {}}, *uses("w")["volumes"]]
+    subject = pod("p", volumes=volumes)
+    found = Evaluation(task(subject), subject, where).on(where.nodes[0])
+    assert [reason.text for reason in found] == [f"{VOLUME_BIND}, {VOLUME_GONE}"]
