@@ -5,17 +5,19 @@ Owns the harness of the session's tests. Must not know what is expected. Called 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from projections.cache import Cache
-from projections.cache.fold import Delivery, observe
+from projections.cache.fold import Delivery, observe, tick
 from projections.cache.state import PodRef
 from vcledger.scheduler.session.conf import PluginConf, SessionConf
 from vcledger.scheduler.session.mirror import Mirror
 from volcano.objects import kinds
 from volcano.objects.core import Pod
+from volcano.objects.resource import ResourceInsufficient
 
 Object = dict[str, Any]
 
@@ -130,7 +132,11 @@ class World:
                 self.pods.pop(key, None)
             else:
                 self.pods[key] = obj
-        observe(self.cache, Delivery(kind, obj, gone=gone), self.position)
+        self.cache.now = self.position * 1_000_000
+        if self.cache.next_due <= self.cache.now:
+            tick(self.cache)
+        with suppress(ResourceInsufficient):  # the real cache panics, and what is left behind stays
+            observe(self.cache, Delivery(kind, obj, gone=gone), self.position)
         self.cache.position = self.position
         self.mirror.touch(kind, meta.get("namespace", ""), meta["name"])
 

@@ -104,9 +104,6 @@ class Mirror:
 
     def touch(self, kind: str, namespace: str, name: str) -> None:
         """An event about this object has been folded (or a decision about this pod)."""
-        cache = self.cache
-        if cache.pending_resync:
-            self._resyncs.update(dict.fromkeys(cache.pending_resync))
         if kind == "Pod":
             self._dirty_pods[f"{namespace}/{name}"] = None
         elif kind == "PodGroup":
@@ -142,9 +139,7 @@ class Mirror:
 
     def refresh(self) -> None:
         """Brings everything touched up to date."""
-        if self._resyncs:
-            self._dirty_pods.update(self._resyncs)
-            self._resyncs = dict.fromkeys(self.cache.pending_resync)
+        self._dirty_pods.update(self._resyncs)
         if self._everything:
             self._build(Resources())
         elif self._dirty_pods or self._dirty_jobs or self._dirty_nodes or self._dirty_queues:
@@ -152,6 +147,19 @@ class Mirror:
         while self._missing:
             names = sorted({*self.resources.names, *self._missing} - set(FIRST_NAMES))
             self._build(Resources((*FIRST_NAMES, *names)))
+        self._resyncs = self._to_be_read_again()
+
+    def _to_be_read_again(self) -> dict[str, None]:
+        """The pods whose resync is queued: it comes with time, beside any event about them. (Who is queued and done
+        with between two refreshes was in an event.)"""
+        found: dict[str, None] = {}
+        for key in self.cache.pending_resync:
+            uid, _, task_uid = key.rpartition("/")
+            job = self.cache.jobs.get(uid)
+            task = job.tasks.get(task_uid) if job is not None else None
+            if task is not None:
+                found[task.key] = None
+        return found
 
     def _build(self, resources: Resources) -> None:
         cache = self.cache
