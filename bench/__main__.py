@@ -179,8 +179,8 @@ def loop_rows(folder: Path) -> list[Row]:
     """The scheduler's loop in simulation, on a durable ledger."""
     rows = []
     for name, pods, volumes, target in (
-        ("binds, no volumes", BINDS, 0, 1_000),
-        ("binds, two volumes each", BINDS_WITH_VOLUMES, 2, 300),
+        ("binds by a session, no volumes", BINDS, 0, 1_000),
+        ("binds by a session, two volumes each", BINDS_WITH_VOLUMES, 2, 300),
     ):
         say(f"the loop: {name}")
         done = loop.binds(folder / f"binds-{volumes}.db", pods, volumes)

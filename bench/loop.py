@@ -23,6 +23,7 @@ from eventstore import open_store
 from vcledger.runtime.loop import Loop
 from vcledger.runtime.port import Answer, WatchStream
 from vcledger.scheduler.inputs import Allocate, Answered, Effect, Observed
+from vcledger.scheduler.session.conf import default_conf
 from vcledger.scheduler.requests import Update
 from vcledger.scheduler.state import SECOND, FlowConfig, FlowTask
 from vcledger.sim.clock import START
@@ -53,7 +54,7 @@ class World:
         self.api = SimulatedApi(lambda: self.now)
         self.store = open_store(str(db), create=True)
         self.effects: list[Effect] = []
-        self.loop = Loop(self.store, CLUSTER, carry_out=self.effects.append, config=FlowConfig())
+        self.loop = Loop(self.store, CLUSTER, carry_out=self.effects.append, config=FlowConfig(session=default_conf()))
         self.loop.recover(self.now)
         self.watches: dict[str, WatchStream] = {}
         for kind in KINDS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import signal
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,13 +50,15 @@ def schedule(
     default_queue: Annotated[
         str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none")
     ] = "default",
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Volcano's configuration; without it Volcano's default one"),
+    ] = None,
     lock: Annotated[
         str,
         typer.Option("--lock", metavar="NS/NAME", help="The leader lock: a Lease; none: run without one, alone"),
     ] = "kube-system/vcledger",
-    period: Annotated[
-        str, typer.Option("--period", metavar="TIME", help="Between two allocation passes, such as 1s")
-    ] = "1s",
+    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Between two cycles, such as 1s")] = "1s",
     bind_timeout: Annotated[
         str, typer.Option("--bind-timeout", metavar="TIME", help="How long a pod's volumes may take to be bound")
     ] = "10m",
@@ -67,7 +70,7 @@ def schedule(
     listen: ListenOption = None,
     lasting: ForOption = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of the jitter of waits. Default: drawn, and said")
+        int | None, typer.Option("--seed", min=0, help="Of ties and of the jitter of waits. Default: drawn, and said")
     ] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take the place of a scheduler that still has the ledger's role")
@@ -84,8 +87,10 @@ def schedule(
     """
     from vcledger.runtime.access import find_access
     from vcledger.runtime.wire import WirePort
-    from vcledger.schedule.scheduler import Options, Scheduler
+    from vcledger.schedule.scheduler import Options, Scheduler, session_of
+    from vcledger.scheduler.session.conf import DEFAULT_CONF
 
+    session = session_of(DEFAULT_CONF if config is None else text_of(config))
     options = Options(
         scheduler_name=scheduler_name,
         lock=None if lock == NO_LOCK else lock,
@@ -97,6 +102,7 @@ def schedule(
         snapshots=not no_snapshots,
         take_over=take_over,
         default_queue=default_queue,
+        session=session,
     )
     end = None if lasting is None else seconds_of("--for", lasting)
     port = WirePort(find_access(kubeconfig, context))
@@ -115,6 +121,14 @@ def schedule(
     for one in (port, lock_port):
         one.close()
     say_how_it_ended(outcome, caught)
+
+
+def text_of(path: Path) -> str:
+    """What is in the file."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        fail(f"{path} cannot be read: {error.strerror}")
 
 
 def served(scheduler: Scheduler, listen: str) -> Page:

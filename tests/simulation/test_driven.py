@@ -12,8 +12,8 @@ from vcledger.conformance_files import FAILED, PASSED, check
 from vcledger.testing.scenario_format import ScenarioInvalid, read_script
 
 
-def driven(*steps: dict[str, Any]) -> list[dict[str, Any]]:
-    return [control("drive", seed=3), *(control("step", **step) for step in steps)]
+def driven(*steps: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
+    return [control("drive", seed=3, **more), *(control("step", **step) for step in steps)]
 
 
 GANG = {"do": "gang", "size": 2, "milli": 100, "classes": ["local", "wait"], "shared": True}
@@ -27,6 +27,17 @@ def test_steps_drive_a_world_and_its_facts_are_looked_at(tmp_path: Path) -> None
     found = check(path)
     assert (found.verdict, found.lines) == (PASSED, ())
     assert check(write(tmp_path, "early", lines, [WORLD], {2: [bound]})).verdict == FAILED
+
+
+def test_a_session_decides_where_one_is_configured(tmp_path: Path) -> None:
+    conf = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n'
+    lines = driven(GANG, {"do": "answer-all"}, {"do": "answer-all"}, session=conf)
+    bound = {"pod": "default/pod-4", "bind": "succeeded"}
+    path = write(tmp_path, "steps", lines, [WORLD, {"invariant": "bound-once", "broken": False}], {4: [bound]})
+    found = check(path)
+    assert (found.verdict, found.lines) == (PASSED, ())
+    with pytest.raises(ScenarioInvalid, match="line 1: `session`: scheduler configuration, line 1: actions: unknown"):
+        read_script(write(tmp_path, "wrong", driven(session='actions: "x"'), [WORLD], {}))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from vcledger.conformance_files import FAILED, PASSED, check
 from vcledger.scheduler import binder
+from vcledger.scheduler.session.conf import default_conf
+from vcledger.scheduler.state import FlowConfig
 from vcledger.testing import profiles
 from vcledger.testing.machines_flow import FlowMachine, VolumeBinderMachine
 from vcledger.testing.scenario_format import read_script
@@ -19,6 +22,17 @@ TestFlow = FlowMachine.TestCase
 TestFlow.settings = profiles.machine(30)
 TestVolumeBinder = VolumeBinderMachine.TestCase
 TestVolumeBinder.settings = profiles.machine(30)
+
+
+class SessionMachine(VolumeBinderMachine):
+    """The same flow with a session deciding, under Volcano's default configuration."""
+
+    def config(self) -> FlowConfig:
+        return msgspec.structs.replace(super().config(), session=default_conf())
+
+
+TestSession = SessionMachine.TestCase
+TestSession.settings = profiles.machine(15)
 
 
 @pytest.fixture

@@ -41,7 +41,9 @@ from vcledger.schedule.election import Election, Timing, place
 from vcledger.schedule.informer import Informer, Intake, informer
 from vcledger.schedule.lock import LeaderLock, LockPort
 from vcledger.scheduled import Run, started
+from vcledger.scheduler.cycle import EVICTING
 from vcledger.scheduler.inputs import Allocate, Answered, Input
+from vcledger.scheduler.session.conf import NotSupported, SessionConf, default_conf, read_conf
 from vcledger.scheduler.state import FlowConfig
 from vcledger.sources.listwatch import DELAY_ABSENT
 from vcledger.sources.observe import Observer, hash_key
@@ -73,7 +75,9 @@ class Options(msgspec.Struct, frozen=True):
     """scheduler_name: whose pods it schedules. lock: NAMESPACE/NAME of the leader lock, None for none. period_seconds:
     between two allocation passes. bind_timeout_seconds: for a pod's volumes. settle_seconds: how long a request whose
     answer was lost may still arrive. workers: requests at a time. seed: of the jitter of waits. absent_seconds: before
-    a kind is looked for again that is not installed. take_over: take the role from a scheduler that has it."""
+    a kind is looked for again that is not installed. take_over: take the role from a scheduler that has it. session:
+    Volcano's configuration, by which a session decides; None: the minimal pass does. Its ties are decided by `seed`
+    too."""
 
     scheduler_name: str = "vcledger"
     lock: str | None = None
@@ -89,6 +93,7 @@ class Options(msgspec.Struct, frozen=True):
     snapshots: bool = True
     take_over: bool = False
     default_queue: str = "default"
+    session: SessionConf | None = msgspec.field(default_factory=default_conf)
 
     def flow(self) -> FlowConfig:
         """What the deciders are told of it."""
@@ -98,7 +103,19 @@ class Options(msgspec.Struct, frozen=True):
             lists=NEEDED,
             bind_timeout_seconds=self.bind_timeout_seconds,
             settle_seconds=self.settle_seconds,
+            session=self.session,
+            seed=self.seed,
         )
+
+
+def session_of(text: str) -> SessionConf:
+    """A configuration for `Options.session` from Volcano's YAML. ConfInvalid where it can't be run, also for an action
+    that evicts, which the bind flow does not carry out."""
+    conf = read_conf(text)
+    evicting = next((action for action in conf.actions if action in EVICTING), None)
+    if evicting is not None:
+        raise NotSupported(f"actions: {evicting} evicts pods, which schedule does not do; a replay shows what it would")
+    return conf
 
 
 class Outcome(NamedTuple):
@@ -375,4 +392,4 @@ class _Shared:
         return self._now()
 
 
-__all__ = ["NEEDED", "WATCHED", "Options", "Outcome", "Scheduler", "State", "informers_of"]
+__all__ = ["NEEDED", "WATCHED", "Options", "Outcome", "Scheduler", "State", "informers_of", "session_of"]

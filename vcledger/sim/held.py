@@ -16,6 +16,7 @@ import msgspec
 from eventstore import EventStore
 from vcledger.scheduler.inputs import Answered, Effect
 from vcledger.scheduler.requests import Answer, Patch
+from vcledger.scheduler.state import FlowConfig
 from vcledger.sim import plan as plans
 from vcledger.sim import status
 from vcledger.sim.clock import SECOND
@@ -63,10 +64,17 @@ class HeldSimulation(Simulation):
     """A simulated world whose requests wait for `answer`. `held` are those that nobody has answered, `late` those that
     the scheduler has given up and that still may arrive, each with the time until when; `sent` are all."""
 
-    def __init__(self, seed: int, session: Session | None = None, store: EventStore | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        session: Session | None = None,
+        store: EventStore | None = None,
+        config: FlowConfig | None = None,
+    ) -> None:
         roomy = plans.draw(seed, 0, (), tight=False)
         plan = msgspec.structs.replace(roomy, safety=0)
-        super().__init__(plan, store if store is not None else cast(EventStore, MemoryLog()), session=session)
+        log = store if store is not None else cast(EventStore, MemoryLog())
+        super().__init__(plan, log, config=config, session=session)
         self.held: list[Effect] = []
         self.late: list[tuple[Effect, int]] = []
         self.free = False
@@ -134,9 +142,15 @@ def _failed(body: Object) -> Answer:
 class Driven:
     """A world and the steps that it was driven by. A step about something that is not there does nothing."""
 
-    def __init__(self, seed: int, session: Session | None = None, store: EventStore | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        session: Session | None = None,
+        store: EventStore | None = None,
+        config: FlowConfig | None = None,
+    ) -> None:
         self.seed, self.steps = seed, list[dict[str, Any]]()
-        self.world = HeldSimulation(seed, session, store)
+        self.world = HeldSimulation(seed, session, store, config)
         self.made = self.locals = 0
 
     def begin(self) -> None:

@@ -92,9 +92,11 @@ def times(lines: Iterable[Line]) -> list[tuple[int, Line]]:
     return found
 
 
-def driven_lines(seed: int, steps: Iterable[Line]) -> list[Line]:
-    """The lines of a world that is driven by these steps."""
-    return [_control("drive", seed=seed), *(_control("step", **step) for step in steps)]
+def driven_lines(seed: int, steps: Iterable[Line], session: str = "") -> list[Line]:
+    """The lines of a world that is driven by these steps; `session`: the configuration under which a session decides in
+    it, '' where the minimal pass does."""
+    first = _control("drive", seed=seed, **({"session": session} if session else {}))
+    return [first, *(_control("step", **step) for step in steps)]
 
 
 def write(folder: Path, name: str, plan: Plan, broken: Sequence[str]) -> Path:

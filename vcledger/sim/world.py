@@ -49,6 +49,8 @@ KINDS: tuple[str, ...] = (
 )
 """What the scheduler lists and watches."""
 
+DEFAULT_CONFIG = FlowConfig(lists=KINDS, bind_timeout_seconds=60.0, settle_seconds=10.0)
+
 LATENCY = (1, 30)
 """Least and most milliseconds of a request's way, and of its answer's."""
 
@@ -99,7 +101,7 @@ class Simulation:
         self.plan = plan
         self.store = RefusingStore(store)
         self.log = cast(EventStore, self.store)
-        self.config = config or FlowConfig(lists=KINDS, bind_timeout_seconds=60.0, settle_seconds=10.0)
+        self.config = config or DEFAULT_CONFIG
         self.chance = Random(plan.seed)
         self.timeline = Timeline()
         self.api = SimulatedApi(lambda: self.timeline.now)

@@ -22,9 +22,10 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from vcledger.scheduler.state import FlowConfig
 from vcledger.sim import script
 from vcledger.sim.held import ANSWERS, EDITED, Driven, HeldSimulation
-from vcledger.sim.world import CLUSTER, KINDS, Session
+from vcledger.sim.world import CLUSTER, DEFAULT_CONFIG, KINDS, Session
 from vcledger.testing.invariants import broken_rules
 
 FOLDER_VARIABLE = "VCLEDGER_SIMULATED"
@@ -45,9 +46,13 @@ class FlowMachine(RuleBasedStateMachine):
 
     pods_max = 8
 
+    def config(self) -> FlowConfig:
+        """The scheduler's options; to be overridden by whoever tests others."""
+        return DEFAULT_CONFIG
+
     @initialize(seed=st.integers(0, 1_000))
     def begin(self, seed: int) -> None:
-        self.driven = Driven(seed, self.session())
+        self.driven = Driven(seed, self.session(), config=self.config())
         self.failed = False
         self._guarded(self.driven.begin)
 
@@ -83,7 +88,8 @@ class FlowMachine(RuleBasedStateMachine):
         folder = Path(os.environ.get(FOLDER_VARIABLE) or "simulated")
         folder.mkdir(parents=True, exist_ok=True)
         name = type(self).__name__
-        lines = script.driven_lines(self.driven.seed, self.driven.steps)
+        session = self.driven.world.config.session
+        lines = script.driven_lines(self.driven.seed, self.driven.steps, session.text if session is not None else "")
         return script.write_lines(folder, name, lines, broken, f"the state machine {name}")
 
     # --- users ----------------------------------------------------------------------------------------------------

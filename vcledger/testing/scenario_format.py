@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from vcledger.errors import VcledgerError
+from vcledger.scheduler.session.conf import DEFAULT_CONF, ConfInvalid, read_conf
 from vcledger.sim import held
 from vcledger.sim.faults import FAULTS
 from vcledger.testing.places import Located, NotJSON
@@ -131,7 +132,7 @@ CONTROLS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "spawn": (("processes", "appends_each"), ()),
     "simulate": (("seed", "seconds"), ()),
     "fault": (("fault",), ("verb", "kind", "seconds", "count", "pick")),
-    "drive": (("seed",), ()),
+    "drive": (("seed",), ("session",)),
 }
 """Each control operation with the keys that it must have, and those that it may have. The last three are ours, and
 so is `step`, whose keys depend on what it does."""
@@ -358,11 +359,22 @@ def _check_control(place: str, body: dict[str, Any]) -> None:
     _keys(place, body, ("op", *must), may)
     if operation == "fault":
         _check_fault(place, body)
+    if operation == "drive":
+        _check_session(place, body.get("session", DEFAULT_CONF))
     if "resource" in body:
         _check_resource(place, body["resource"])
     for key in ("seconds", "processes", "appends_each", "seed"):
         if key in must and (not isinstance(body[key], int | float) or isinstance(body[key], bool) or body[key] < 0):
             raise ScenarioInvalid(f"{place}: `{key}` is a number, not below 0")
+
+
+def _check_session(place: str, text: Any) -> None:
+    if not isinstance(text, str):
+        raise ScenarioInvalid(f"{place}: `session` is a text")
+    try:
+        read_conf(text)
+    except ConfInvalid as error:
+        raise ScenarioInvalid(f"{place}: `session`: {error}") from error
 
 
 def _check_resource(place: str, resource: Any) -> None:

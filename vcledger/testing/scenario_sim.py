@@ -14,16 +14,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from vcledger.ledger import Ledger
 from vcledger.runtime.loop import Loop
 from vcledger.scheduler.inputs import Effect
+from vcledger.scheduler.session.conf import read_conf
 from vcledger.scheduler.state import Flow, FlowConfig
 from vcledger.sim import held
 from vcledger.sim import script as plans
 from vcledger.sim.clock import START
 from vcledger.sim.held import Driven
 from vcledger.sim.simulate import live
-from vcledger.sim.world import CLUSTER, Simulation
+from vcledger.sim.world import CLUSTER, DEFAULT_CONFIG, Simulation
 from vcledger.testing.invariants import broken_lines
 from vcledger.testing.scenario import command, kind_named
 from vcledger.testing.scenario_api import Call
@@ -110,7 +113,10 @@ class _Drive(_Looking):
     def __init__(self, script: Script, ledger: Ledger) -> None:
         super().__init__()
         self.script, self.ledger, self.calls = script, ledger, []
-        self.driven = Driven(script.steps[0].object["seed"], store=ledger.store)
+        first = script.steps[0].object
+        session = read_conf(first["session"]) if "session" in first else None
+        config = msgspec.structs.replace(DEFAULT_CONFIG, session=session)
+        self.driven = Driven(first["seed"], store=ledger.store, config=config)
         self.world = self.driven.world
         self.world.heard = self._heard
 
