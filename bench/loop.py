@@ -23,8 +23,8 @@ from eventstore import open_store
 from vcledger.runtime.loop import Loop
 from vcledger.runtime.port import Answer, WatchStream
 from vcledger.scheduler.inputs import Allocate, Answered, Effect, Observed
-from vcledger.scheduler.session.conf import default_conf
 from vcledger.scheduler.requests import Update
+from vcledger.scheduler.session.conf import default_conf
 from vcledger.scheduler.state import SECOND, FlowConfig, FlowTask
 from vcledger.sim.clock import START
 from vcledger.sim.mvcc import Object, Revision
