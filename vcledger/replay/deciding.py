@@ -62,16 +62,17 @@ class SessionDecider:
 
         self.mirror = Mirror(cache, pod_of)
         self.conf, self.seed, self.plugins = conf, seed, plugins
-        self._nodes_touched = True
+        self._touched: dict[str, None] = {}
 
     def touch(self, kind: str, namespace: str, name: str) -> None:
         if kind in NODE_KINDS:
-            self._nodes_touched = True
+            self._touched[name] = None
         self.mirror.touch(kind, namespace, name)
 
     def decide(self, now: int, cycle: int, only: Collection[str] | None = None) -> Outcome:
         from vcledger.scheduler.session.run import run
 
+        self._touched.clear()
         return run(self.mirror, self.conf, seed=self.seed, cycle=cycle, now=now, plugins=self.plugins, only=only)
 
     def events(self, outcome: Outcome) -> list[tuple[Subject, DomainEvent]]:
@@ -87,7 +88,7 @@ class SessionDecider:
         """Amounts are looked at in the cache itself: to bring the session's columns up to date for each decision would
         cost more than all questions. What no recent event has touched comes from the columns."""
         mirror = self.mirror
-        if self._nodes_touched or ref.claims or self._task(ref) is None:
+        if node in self._touched or ref.claims or self._task(ref) is None:
             self._catch_up()
         task, row, info = self._task(ref), mirror.nodes.row.get(node), mirror.cache.nodes.get(node)
         if row is None or info is None:
@@ -115,7 +116,7 @@ class SessionDecider:
 
     def _catch_up(self) -> None:
         self.mirror.refresh()
-        self._nodes_touched = False
+        self._touched.clear()
 
 
 def session_decider(conf_text: str, seed: int) -> MakeDecider:

@@ -5,9 +5,10 @@ printed. Called by `vcledger.replay.shadowing`.
 
 A decision is a pod of the scheduler getting its node. Volcano decides a cycle at a time and binds go out over the
 moments that follow, so the first decision that has no answer yet asks for all decisions of the coming period: for the
-jobs of those pods, in exactly the state before the first of them. Whether the recorded node would do is asked before
-each decision by itself, with all before it applied. Jobs that the record leaves pending are asked, some at a time, with
-these questions and each `STAY_SECONDS`.
+jobs of those pods, in exactly the state before the first of them. A job that would wait then is asked about once more
+in the state before its own decision. Whether the recorded node would do is asked before each decision by itself, with
+all before it applied. Jobs that have waited for `STAY_SECONDS` are asked about, some at a time, with these questions
+and at least each `STAY_SECONDS`.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ class Shadow:
         self._stayed_at: int | None = None
         self._next_stayer = ""
         self._since: dict[str, int] = {}
+        self._again_at: dict[str, int] = {}
 
     # --- the record ---------------------------------------------------------------------------------------------------
 
@@ -128,14 +130,15 @@ class Shadow:
             self._stayers()
             return None
         recorded = event.recorded
-        self.now, self.position = recorded.observed_at, recorded.position
+        self.now = recorded.observed_at
+        if self._stayed_at is None or self.now - self._stayed_at >= STAY_SECONDS * 1_000_000:
+            self._stayers()
+        self.position = recorded.position
         if recorded.kind == "Pod":
             self._before(event)
         self.evolve(self.cache, recorded)
         if self.decider is not None:
             self.decider.touch(recorded.kind, recorded.namespace, recorded.name)
-        if self._stayed_at is None or self.now - self._stayed_at >= STAY_SECONDS * 1_000_000:
-            self._stayers()
         return event
 
     def _before(self, event: Event) -> None:
@@ -191,6 +194,12 @@ class Shadow:
             self._ask(recorded, held)
         self.decisions += 1
         answer = self._answers.pop(recorded.uid, Answer("", "its job is not the session's to place", self.now))
+        refused: tuple[str, ...] = ()
+        if answer.node != node:
+            refused = self.decider.refused(held, node)
+            if not answer.node and not refused and self._again(held.job):
+                self._ask(recorded, held)
+                answer = self._answers.pop(recorded.uid, answer)
         self._open.pop(recorded.uid, None)
         created = self._created.pop(recorded.uid, None)
         job = self.cache.jobs.get(held.job)
@@ -199,7 +208,6 @@ class Shadow:
         if answer.node == node:
             self.counts["same_node"] += 1
             return
-        refused = self.decider.refused(held, node)
         kind = "infeasible" if refused else "other_node" if answer.node else "only_there"
         self.counts[kind] += 1
         why = f"placed on {node}" + (f", which is refused here: {'; '.join(refused)}" if refused else "")
@@ -220,11 +228,20 @@ class Shadow:
         wanted = {first.uid: held.job}
         for event in self._look_ahead(until):
             one = event.recorded
-            if self._decides(one) and one.uid not in self._answers:
+            if one.kind == "Pod" and self._decides(one) and one.uid not in self._answers:
                 ref = self.cache.pods[f"{one.namespace}/{one.name}"]
                 wanted[one.uid] = ref.job
         jobs = dict.fromkeys(job for job in wanted.values() if job)
         self._hear({**jobs, **self._some_stayers(jobs)}, wanted)
+
+    def _again(self, job: str) -> bool:
+        """Whether a job that was found to wait is asked about once more, as the record has moved on since: once in a
+        period."""
+        last = self._again_at.get(job)
+        if last is not None and self.now - last < self.period:
+            return False
+        self._again_at[job] = self.now
+        return True
 
     def _look_ahead(self, until: int) -> Iterator[Event]:
         for event in self._ahead:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from eventstore.types import NewEvent
 from projections.cache import Cache
 from projections.cache.state import PodRef
-from vcledger.errors import VcledgerError
 from vcledger.folding import Folder, collector_paused
 from vcledger.ledger import cache_projection
 from vcledger.replay.figures import Meter, usage, waits
@@ -20,6 +19,7 @@ from vcledger.replay.notes import impossible, without_nodes
 from vcledger.replay.report import Counts, Progress, ReplayResult
 from vcledger.replay.result import ResultLedger
 from vcledger.replay.shadow import Shadow, events_of
+from vcledger.replay.shadow_state import State, captured, leave, load, restored, save
 from volcano.objects.core import Pod
 
 if TYPE_CHECKING:
@@ -32,24 +32,18 @@ TOLD_EACH = 1024
 """Events between two looks at `stop` and two words of progress."""
 
 
-class ShadowStartsAnew(VcledgerError):
-    """A shadow replay was to be gone on with."""
-
-
 class Sampler:
     """What is in use and what there is, looked at now and then."""
 
     def __init__(self, start: int, end: int) -> None:
         self.meter = Meter()
         self._every = max(1, (end - start) // SAMPLES)
-        self._next = start
+        self.due = start
         self._held: dict[str, float] = {}
 
     def look(self, cache: Cache, now: int) -> None:
-        """A sample, if it is time for one."""
-        if now < self._next:
-            return
-        self._next = now + self._every
+        """A sample; the next one is wanted at `due`."""
+        self.due = now + self._every
         held: dict[str, float] = {}
         there: dict[str, float] = {}
         for name in cache.node_objects:
@@ -63,31 +57,58 @@ class Sampler:
         self._held = held
 
 
-def run_shadow(job: Job, out: str | None, *, resume: bool) -> ReplayResult:
-    """Runs a shadow replay; with `out` the record and what the session says of it are written there."""
-    if resume:
-        raise ShadowStartsAnew("a shadow replay starts anew each time: leave --resume out, and name another --out")
-    plan, source = job.plan, job.source
-    model, config = job.ways()
-    projection = cache_projection(model, config)
-    cache = Folder(source.store).at(projection, job.cluster, job.first)
-    events = events_of(source.store, job.cluster, job.first, job.last)
-    shadow = Shadow(cache, events, round(plan.period_seconds * 1_000_000))
-    shadow.decider = job.decider(cache, _pods(job, shadow))
-    result = ResultLedger(out, job.cluster) if out is not None else None
+def run_shadow(job: Job, out: str | None, *, resume: bool, keep: str | None = None) -> ReplayResult:
+    """Runs a shadow replay, or goes on with one; with `out` the record and what the session says of it are written
+    there. `keep`: where one without `out` leaves what it needs to go on."""
+    if out is None:
+        return _run_from(job, None, "", keep)
+    result = ResultLedger(out, job.cluster, resume=resume)
     try:
-        start, end = _times(job)
-        sampler = Sampler(start, end)
-        if result is not None:
-            result.begin(origin_of_job(job), start)
-        finished = _run(job, shadow, sampler, result)
-        shadow.close()
+        return _run_from(job, result, out, None)
+    finally:
+        result.close()
+
+
+def _run_from(job: Job, result: ResultLedger | None, out: str, keep: str | None) -> ReplayResult:
+    """From the beginning, or from where the result ledger says that it stopped."""
+    start, end = _times(job)
+    state = None
+    if result is not None:
+        result.begin(origin_of_job(job), start)
+        state = load(result)
+    if state is not None and state.result is not None:
+        return state.result
+    shadow = _shadow(job, state.shadow["position"] if state is not None else job.first)
+    sampler = Sampler(start, end)
+    copied: int | None = job.first if result is not None else None
+    if result is not None and state is not None:
+        restored(state, shadow, sampler, job.source)
+        copied, result.now = state.copied, result.ledger.store.high_water(job.cluster) or start
+    finished, copied = _run(job, shadow, sampler, result, copied)
+    if not finished:
+        stopped = captured(shadow, sampler, copied)
         if result is not None:
             result.flush()
-        return _report(job, shadow, sampler, (start, end), finished=finished, ledger=out or "")
-    finally:
-        if result is not None:
-            result.close()
+            save(stopped, result)
+        elif keep is not None:
+            leave(stopped, lambda at: at.begin(origin_of_job(job), start), keep, job.cluster)
+    shadow.close()
+    told = _report(job, shadow, sampler, (start, end), finished=finished, ledger=out if copied is not None else "")
+    if finished and result is not None:
+        result.flush()
+        save(State(copied, result=told), result)
+    return told
+
+
+def _shadow(job: Job, after: int) -> Shadow:
+    """A shadow in the state at a position, over the events after it."""
+    model, config = job.ways()
+    projection = cache_projection(model, config)
+    cache = Folder(job.source.store).at(projection, job.cluster, after)
+    events = events_of(job.source.store, job.cluster, after, job.last)
+    shadow = Shadow(cache, events, round(job.plan.period_seconds * 1_000_000))
+    shadow.decider = job.decider(cache, _pods(job, shadow))
+    return shadow
 
 
 def _pods(job: Job, shadow: Shadow):  # type: ignore[no-untyped-def]
@@ -111,26 +132,30 @@ def _times(job: Job) -> tuple[int, int]:
     return start, job.source.observed_at(job.last, job.cluster) or start
 
 
-def _run(job: Job, shadow: Shadow, sampler: Sampler, result: ResultLedger | None) -> bool:
+def _run(
+    job: Job, shadow: Shadow, sampler: Sampler, result: ResultLedger | None, copied: int | None
+) -> tuple[bool, int | None]:
+    """Steps until the end or until it is to stop: whether it came to the end, and up to where the record is copied;
+    None where it is not."""
     count = 0
-    copied = job.first
     with collector_paused():
         while (event := shadow.step()) is not None:
             count += 1
-            sampler.look(shadow.cache, event.recorded.observed_at)
-            if result is not None:
+            if shadow.now >= sampler.due:
+                sampler.look(shadow.cache, shadow.now)
+            if result is not None and copied is not None:
                 copied = _write(job, shadow, result, copied, event.recorded.position)
             shadow.outcomes.clear()
             if count % TOLD_EACH == 0:
                 if job.progress is not None:
                     job.progress(_progress(job, shadow))
                 if job.stop():
-                    return False
-    if result is not None:
-        _write(job, shadow, result, copied, job.last)
+                    return False, copied
+    if result is not None and copied is not None:
+        copied = _write(job, shadow, result, copied, job.last)
     if job.progress is not None:
         job.progress(_progress(job, shadow))
-    return True
+    return True, copied
 
 
 def _write(job: Job, shadow: Shadow, result: ResultLedger, copied: int, to: int) -> int:
