@@ -24,6 +24,7 @@ from volcano.objects.kinds import kind_of
 
 DEFAULT_SCHEDULER, VOLCANO = "default-scheduler", "volcano"
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+ROLE_ANNOTATION, JOB_ANNOTATION = "volcano.sh/task-spec", "volcano.sh/job-name"
 BEFORE = MICROS
 """Queues are there so long before the trace begins."""
 
@@ -118,6 +119,9 @@ class Stories:
         )
         meta |= {"labels": labels} if labels else {}
         meta["annotations"] = {GROUP_ANNOTATION: group, **_annotations(pod)}
+        if owner.gvk == VOLCANO_JOB:
+            meta["annotations"] |= {ROLE_ANNOTATION: pod.role, JOB_ANNOTATION: owner.name}
+            meta |= owned_by(owner)
         return observed(self.observer, "Pod", change, {"metadata": meta, "spec": spec, "status": status}, time)
 
     # --- groups and queues --------------------------------------------------------------------------------------
@@ -170,6 +174,7 @@ class Stories:
     ) -> NewEvent:
         version = made.version_of(time, step)
         meta = made.meta(f"PodGroup/{identity}", name, owner.states[0][0], version, owner.namespace)
+        meta |= owned_by(owner) if owner.gvk == VOLCANO_JOB else {}
         return observed(self.observer, "PodGroup", change, {"metadata": meta, "spec": spec, "status": status}, time)
 
     def _made_queues(self, owners: Owners, tally: Tally) -> Story:
@@ -196,6 +201,14 @@ def times_of(pod: Pod) -> tuple[int | None, int | None, int | None]:
     if end is not None:
         return start, end, end
     return start, None, None if pod.deleted is None else max(pod.deleted, start or pod.created)
+
+
+def owned_by(job: Owner) -> dict[str, Any]:
+    """Metadata that names the Volcano Job, as its controller writes it."""
+    api_version, _, kind = job.gvk.rpartition(".")
+    uid = made.uid_of(job.identity)
+    reference = {"apiVersion": api_version, "kind": kind, "name": job.name, "uid": uid, "controller": True}
+    return {"ownerReferences": [reference]}
 
 
 def _annotations(pod: Pod) -> dict[str, Any]:

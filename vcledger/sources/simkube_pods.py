@@ -51,11 +51,13 @@ class Lifecycle(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A pod template of an owner: how its pods' names begin, and how many it asks for; None: the owner does not say."""
+    """A pod template of an owner: how its pods' names begin, how many it asks for (None: the owner does not say), and,
+    of a Volcano Job, which task it is of."""
 
     prefix: str
     pod: Built
     replicas: int | None
+    role: str = ""
 
 
 @dataclass
@@ -67,6 +69,7 @@ class Pod:
     created: int
     lifecycle: Lifecycle | None = None
     deleted: int | None = None
+    role: str = ""
 
 
 @dataclass
@@ -132,13 +135,7 @@ class Owners:
         """The pod templates of an owner, in order. Unusable for a number of pods that is none."""
         name, spec = built["metadata"]["name"], mapping(built.get("spec"))
         if gvk == VOLCANO_JOB:
-            tasks = each(spec, "tasks")
-            return [
-                Template(
-                    f"{name}-{task.get('name') or number}", mapping(task.get("template")), _count(task, "replicas")
-                )
-                for number, task in enumerate(tasks)
-            ]
+            return [self._of_task(name, number, task) for number, task in enumerate(each(spec, "tasks"))]
         wanted: int | None = 1 if gvk in ONE_UNLESS_SAID else None
         if gvk == JOB:
             wanted = min(_count(spec, "parallelism"), _count(spec, "completions"))
@@ -149,6 +146,12 @@ class Owners:
             Template(name if len(found) == 1 else f"{name}-{number}", template, wanted)
             for number, template in enumerate(found)
         ]
+
+    @staticmethod
+    def _of_task(job: str, number: int, task: Built) -> Template:
+        """The template of a Volcano Job's task, its pods named as Volcano's job controller does."""
+        role = str(task.get("name") or f"default{number}")
+        return Template(f"{job}-{role}", mapping(task.get("template")), _count(task, "replicas"), role)
 
     # --- pods ---------------------------------------------------------------------------------------------------
 
@@ -194,7 +197,8 @@ class Owners:
             started = created if life is None else life.start
             standing = [built for time, built in owner.states if time <= started] or [first]
             for template in self.templates(owner.gvk, standing[-1])[place : place + 1]:
-                owner.pods.append(Pod(f"{template.prefix}-{number}", template.pod, created, life, owner.deleted))
+                name = f"{template.prefix}-{number}"
+                owner.pods.append(Pod(name, template.pod, created, life, owner.deleted, template.role))
 
     def _from_replicas(self, owner: Owner) -> None:
         """As many pods as are asked for; the youngest go first, and all of a template when it changes."""
@@ -210,7 +214,7 @@ class Owners:
                     raise Unusable(f"more than {PODS_MAX:,} pods")
                 while len(pods) < (one.replicas or 0):
                     number = numbers[prefix] = numbers.get(prefix, -1) + 1
-                    pods.append(Pod(f"{prefix}-{number}", one.pod, time))
+                    pods.append(Pod(f"{prefix}-{number}", one.pod, time, role=one.role))
                     owner.pods.append(pods[-1])
         for pods in alive.values():
             for pod in pods:

@@ -166,12 +166,21 @@ def test_a_volcano_job_is_a_gang(tmp_path: Path) -> None:
     job = owner("Job", "train", {"minAvailable": 2, "queue": "ml", "tasks": tasks}, "batch.volcano.sh/v1alpha1")
     lives = {("batch.volcano.sh/v1alpha1.Job", "ns/train"): [finished(1, 2)]}
     report = imported(tmp_path, written(tmp_path, "t", trace(at(0, job), at(9, deleted=(job,)), lives=lives)))
-    assert [name for what, name, _ in story(tmp_path) if what == "Added"] == ["train-ps-0", "train-1-0", "train-1-1"]
+    assert [name for what, name, _ in story(tmp_path) if what == "Added"] == [
+        "train-ps-0",
+        "train-default1-0",
+        "train-default1-1",
+    ]
     assert story(tmp_path, "VolcanoJob") == [("Added", "train", 0), ("Deleted", "train", 9)]
     assert objects(tmp_path, "PodGroup", "train")[0]["spec"] == {"minMember": 2, "queue": "ml"}
     assert {
-        one["metadata"]["annotations"]["scheduling.k8s.io/group-name"] for one in objects(tmp_path, "Pod", "train-1-1")
+        one["metadata"]["annotations"]["scheduling.k8s.io/group-name"]
+        for one in objects(tmp_path, "Pod", "train-default1-1")
     } == {"train"}
+    (worker, *_), (whole, *_) = objects(tmp_path, "Pod", "train-default1-0"), objects(tmp_path, "VolcanoJob", "train")
+    assert worker["metadata"]["annotations"]["volcano.sh/task-spec"] == "default1"
+    for one in (worker, objects(tmp_path, "PodGroup", "train")[0]):
+        assert one["metadata"]["ownerReferences"][0]["uid"] == whole["metadata"]["uid"]
     assert story(tmp_path, "Queue") == [("Added", "ml", -1)]
     assert sum("several pod templates" in reason for reason in report.ignored) == 1
 
