@@ -65,6 +65,21 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
         "if not number > scalars.get(name, 0) < _FLOAT_EXACT:",
     ): "the pod itself is one of the numbers and never above their sum, so the long way is taken, to the same end",
     (
+        "vcledger/scheduler/fold_events.py",
+        "return task if task is not None and task.phase is Phase.UPDATING else None",
+        "return task if task is not None and task.phase <= Phase.UPDATING else None",
+    ): "as long as an update of a task is not answered, the task is in that phase or out of the flow",
+    (
+        "vcledger/scheduler/fold_events.py",
+        "if not event.requeued:",
+        "if  event.requeued:",
+    ): "every failed read is asked again, and the event that queues it follows at once",
+    (
+        "vcledger/scheduler/decide.py",
+        'binder.flush(hand, whole=given.key == "whole")',
+        'binder.flush(hand, whole=given.key >= "whole")',
+    ): "the other key is empty",
+    (
         "eventstore/append.py",
         "heads, _, _, revisions, _, _, _, _, _, _, sizes, shorts, payloads = zip(*accepted, strict=True)",
         "heads, _, _, revisions, _, _, _, _, _, _, sizes, shorts, payloads = zip(*accepted, strict=False)",

@@ -138,3 +138,15 @@ def test_a_payload_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_late_is_counted_however_it_is_known(tmp_path: Path, known: int) -> None:
     with open_store(str(tmp_path / "ledger.db"), create=True) as store:
         assert store.append([observation(known=known, late=True), observation("q", known=known)]).late == 1
+
+
+def test_a_token_is_kept_with_the_batch_that_it_stored(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with open_store(str(path), create=True) as store:
+        store.append([observation()])
+        store.append([observation("q")], token="stored")
+        store.append([observation("q")], token="nothing new")
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT token, batch_id FROM tokens ORDER BY token").fetchall()
+    connection.close()
+    assert rows == [("nothing new", None), ("stored", 2)]

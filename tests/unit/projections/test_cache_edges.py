@@ -167,7 +167,9 @@ def test_only_a_watchs_own_line_is_held_to_be_old(change: Any, known: int, held:
     assert cache.queues["q"].metadata.resource_version == held
 
 
-@pytest.mark.parametrize("kind", ["PriorityClass", "PersistentVolumeClaim", "Queue", "PersistentVolume"])
+@pytest.mark.parametrize(
+    "kind", ["PriorityClass", "PersistentVolumeClaim", "Queue", "PersistentVolume", "ResourceQuota", "CSINode"]
+)
 def test_the_end_of_what_was_not_known_is_no_news(kind: str) -> None:
     cache = _seen(Cache(EXACT), Delivery(kind, _made(kind, "x")))
     gone = Delivery(kind, _made(kind, "x"), gone=True)
@@ -182,6 +184,14 @@ def test_a_podgroup_told_to_its_handler_is_its_jobs(change: str) -> None:
     assert cache.jobs["ns/g"].pod_group == group
     deliver_to_handler(cache, "DELETED", Delivery("PodGroup", group), 2)
     assert cache.jobs["ns/g"].pod_group is None
+
+
+def test_a_csi_node_that_says_the_same_again_is_no_news() -> None:
+    cache = Cache(EXACT)
+    drivers = {"drivers": [{"name": "d", "nodeID": "n1", "allocatable": {"count": 3}}]}
+    said = [Delivery("CSINode", _made("CSINode", "n1", version, spec=drivers)) for version in (1, 2)]
+    said.append(Delivery("CSINode", _made("CSINode", "n1", 3, spec={"drivers": []})))
+    assert [observe(cache, one, position) for position, one in enumerate(said, 1)] == [True, False, True]
 
 
 # --- the short way of an update is the long way --------------------------------------------------------------------

@@ -127,6 +127,25 @@ def test_a_lost_bind_that_happened_calls_no_handler_of_errors(world: World) -> N
     assert not [one for one in world.out if isinstance(one.request, CallHandler)]
 
 
+def test_of_a_pod_that_a_read_found_gone_nothing_is_remembered(world: World) -> None:
+    world.see(node("n1"), pod("p1"))
+    world.bind("p1")
+    world.answer(Bind, status(500, "boom"))
+    assert "p1-u" in world.flow.attempts and "p1-u" in world.flow.conditions
+    world.tick(0.01)
+    world.answer(Get, status(404, "not found", "NotFound"))
+    assert "p1-u" not in {**world.flow.attempts, **world.flow.conditions, **world.flow.said}
+    world.settled()
+
+
+def test_the_csi_node_of_a_node_that_is_not_there_is_no_node(world: World) -> None:
+    meta = {"name": "n9", "uid": "n9-csi", "resourceVersion": "40"}
+    csi_node = {"kind": "CSINode", "apiVersion": "storage.k8s.io/v1", "metadata": meta, "spec": {"drivers": []}}
+    world.see(csi_node)
+    world.see(csi_node, change="DELETED")
+    assert world.names("n9") == []
+
+
 # --- bindings whose answer was lost -------------------------------------------------------------------------------
 
 
