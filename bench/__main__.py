@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from bench import baselines, loop, ours, session, whyfull
+from bench import baselines, loop, ours, replay, session, whyfull
 from bench.trace import Trace, lines
 
 SEED = 20260301
@@ -298,6 +298,44 @@ def section(rows: list[Row], events: int, seconds: float, skipped: list[str]) ->
     )
 
 
+def replay_rows(folder: Path) -> list[Row]:
+    """A published trace's worth of pods free, and the published one where it is there; a long recording in shadow."""
+    from tests.data import shared
+
+    say(f"replay: {replay.PODS:,} pods on {replay.NODES:,} nodes, free")
+    rows = [free_row("a generated trace", replay.apart(replay.lists_ledger(folder), "free"))]
+    data = shared()
+    if data is not None and (data / "alibaba").is_dir():
+        say("replay: Alibaba's openb trace, free")
+        openb = replay.imported([data / "alibaba"], folder / "openb.db")
+        rows.append(free_row("Alibaba's openb trace", replay.apart(openb, "free")))
+    say(f"replay: {replay.EVENTS:,} events in shadow")
+    done = replay.apart(replay.recording_ledger(folder), "shadow")
+    rate = done.events / done.seconds
+    rows.append(
+        Row(
+            "replay of a recording in shadow",
+            f"{done.pods:,} pods, {done.memory_bytes / 1e9:.2f} GB",
+            f"{done.events:,} events",
+            f"{rate:,.0f} events/s",
+            f">= {replay.SHADOW_RATE:,.0f} events/s, < 2 GB",
+            rate >= replay.SHADOW_RATE and done.memory_bytes < replay.MEMORY,
+        )
+    )
+    return rows
+
+
+def free_row(what: str, done: replay.Run) -> Row:
+    return Row(
+        f"free replay of {what}, whole",
+        f"{done.placed:,} pods placed, {done.memory_bytes / 1e9:.2f} GB",
+        f"{done.pods:,} pods, {done.events:,} events",
+        f"{done.seconds:.1f} s",
+        f"< {replay.FREE_SECONDS:.0f} s, < 2 GB",
+        done.seconds < replay.FREE_SECONDS and done.memory_bytes < replay.MEMORY,
+    )
+
+
 def write_docs(text: str, events: int) -> None:
     """Puts the run's section into docs/benchmarks.md, in place of an earlier one for the same number of events."""
     intro = DOCS.read_text(encoding="utf-8") if DOCS.exists() else "# Benchmarks\n"
@@ -327,6 +365,8 @@ def run(events: int, folder: Path, only: Callable[[str], bool]) -> list[Row]:
         rows += loop_rows(folder)
     if only("session"):
         rows += session_rows()
+    if only("replay"):
+        rows += replay_rows(folder)
     if only("machines"):
         rows.append(machine_row())
     return rows
@@ -336,7 +376,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Speed and size as ratios of one run.")
     parser.add_argument("--events", type=int, default=100_000, help="pod events in the generated trace")
     parser.add_argument(
-        "--skip", action="append", default=[], choices=["postgres", "memory", "loop", "session", "machines", "whyfull"]
+        "--skip",
+        action="append",
+        default=[],
+        choices=["postgres", "memory", "loop", "session", "machines", "whyfull", "replay"],
     )
     parser.add_argument("--no-docs", action="store_true", help="print the table only")
     asked = parser.parse_args()
