@@ -54,7 +54,7 @@ class SessionSpeaker:
     def of_group(self, key: str) -> str | None:
         """See `vcledger.proof_words.Speaker`."""
         found = self.outcome.jobs.get(key)
-        return found.message if found is not None else None
+        return (found.sentence or found.message) if found is not None else None
 
     def lets_through(self, key: str, node: str) -> bool:
         """See `vcledger.proof_words.Speaker`."""

@@ -322,3 +322,32 @@ def test_a_pod_whose_volume_is_being_made_counts_on_its_node(infers: bool) -> No
             mirror.touch(kind, "d" if kind.endswith("Claim") else "", name)
         mirror.refresh()
         assert mirror.nodes.idle[0][0] == 4000
+
+
+class Full:
+    """Says of the queue of that name that it gets nothing more."""
+
+    name = "full"
+
+    def __init__(self, arguments: Any) -> None:
+        """No arguments."""
+
+    def on_open(self, ssn: Any) -> None:
+        ssn.add("overused", self.name, lambda queue: queue.name == "full")
+
+    def on_close(self, ssn: Any) -> None:
+        """Nothing is kept."""
+
+
+def test_a_queue_that_gets_nothing_more_is_passed_over_and_its_gang_has_its_sentence() -> None:
+    jobs = [group("w", queue="full"), pod("w", "w"), group("o", queue="other"), pod("o", "o")]
+    world = World(queue("full"), queue("other"), node("n1"), *jobs)
+    conf = SessionConf(("allocate",), (*ROOM.tiers, (PluginConf("full"),)))
+    outcome = run(world.mirror, conf, plugins={**BUILTIN, "full": Full})
+    assert places(outcome) == {"o": "n1"}
+    assert (outcome.jobs["d/w"].outcome, outcome.jobs["d/w"].message) == ("overused", "queue full is overused")
+    said = (
+        "1/1 tasks in gang unschedulable: pod group is not ready, 1 Pending, 1 minAvailable; Pending: 1 Unschedulable"
+    )
+    assert outcome.jobs["d/w"].sentence == said
+    assert outcome.jobs["d/o"].sentence == ""

@@ -83,7 +83,8 @@ class Discarded:
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
     """What became of a job in the cycle. `outcome`: enqueued, gated (held back at its queue's gate), invalid, overused
-    (its queue was passed over), allocated, pipelined, discarded, unschedulable or untried."""
+    (its queue was passed over), allocated, pipelined, discarded, unschedulable or untried. `message` says why, for
+    people; `sentence` is what the PodGroup's Unschedulable condition says, '' where it gets none."""
 
     job: str
     outcome: str
@@ -93,6 +94,7 @@ class JobOutcome:
     pipelined: int = 0
     ready: int = 0
     needed: int = 0
+    sentence: str = ""
 
 
 @dataclass(slots=True)
