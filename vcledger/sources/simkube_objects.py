@@ -68,9 +68,9 @@ class Stories:
         for owner in owners.all:
             try:
                 owners.derive(owner, tally)
-                stories += [story for pod in owner.pods for story in self._pod(owner, pod)]
                 if owner.gvk == VOLCANO_JOB:
                     stories.append(self._group_of_job(owner, owners))
+                stories += [story for pod in owner.pods for story in self._pod(owner, pod)]
             except (Unusable, RecursionError) as error:
                 tally.broken(0, f"pods of {owner.namespace}/{owner.name}: {error}")
         stories.append(self._made_queues(owners, tally))

@@ -177,6 +177,8 @@ def test_a_volcano_job_is_a_gang(tmp_path: Path) -> None:
         one["metadata"]["annotations"]["scheduling.k8s.io/group-name"]
         for one in objects(tmp_path, "Pod", "train-default1-1")
     } == {"train"}
+    kinds = [one.stream.kind for one in events(tmp_path) if one.observed_at // 1_000_000 == ZERO]
+    assert kinds == ["VolcanoJob", "PodGroup", "Pod", "Pod", "Pod"], "a gang is there before its members"
     (worker, *_), (whole, *_) = objects(tmp_path, "Pod", "train-default1-0"), objects(tmp_path, "VolcanoJob", "train")
     assert worker["metadata"]["annotations"]["volcano.sh/task-spec"] == "default1"
     for one in (worker, objects(tmp_path, "PodGroup", "train")[0]):
