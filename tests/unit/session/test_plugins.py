@@ -15,7 +15,8 @@ from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.outcome import Enqueued, Outcome
 from vcledger.scheduler.session.plugins.drf import Drf
 from vcledger.scheduler.session.plugins.gang import is_pipelined, is_ready, is_starving, valid
-from vcledger.scheduler.session.plugins.nodeorder import NodeOrder, image_scores
+from vcledger.scheduler.session.plugins.nodeorder import NodeOrder
+from vcledger.scheduler.session.plugins.nodeorder_nodes import image_scores
 from vcledger.scheduler.session.plugins.predicates import FAMILIES
 from vcledger.scheduler.session.plugins.proportion import attributes, divide
 from vcledger.scheduler.session.statement import Statement

@@ -5,15 +5,14 @@ the set of nodes stays the same, as it is scaled to the best among them (`batch_
 
 Sources: Volcano's pkg/scheduler/plugins/nodeorder/nodeorder.go, and Kubernetes' scheduler plugins (1.35 and later)
 noderesources (least_allocated.go, most_allocated.go, balanced_allocation.go), nodeaffinity, tainttoleration,
-imagelocality, and helper.DefaultNormalizeScore. The scores that look at pods are in `nodeorder_pods`; preferred terms
-of pods that are there count for a task that has such terms itself.
+imagelocality, and helper.DefaultNormalizeScore. The scores as functions are in `nodeorder_nodes`
+and `nodeorder_pods`; preferred terms of pods that are there count for a task that has such terms itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -26,22 +25,30 @@ from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable
 from vcledger.scheduler.session.plugins.common import CPU, MEMORY
+from vcledger.scheduler.session.plugins.nodeorder_nodes import (
+    PREFER_NO_SCHEDULE,
+    SCORE_MAX,
+    affinity_scores,
+    even_use,
+    evenness,
+    image_scores,
+    preferred_terms,
+    taint_scores,
+)
 from vcledger.scheduler.session.plugins.nodeorder_pods import (
     pod_affinity_scores,
     preferred_pods,
     soft_constraints,
     spread_scores,
 )
-from volcano.objects.core import Node, Pod, PreferredSchedulingTerm
-from volcano.objects.selectors import node_selector_term_matches, tolerates
+from volcano.objects.core import Node
 from volcano.objects.status import TaskStatus
 
-SCORE_MAX, HALF = 100, 50
+HALF = 50
 FEW = 16
 """So many rows are scored number by number."""
 
 GPU = "nvidia.com/gpu"
-PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 DEFAULT_WEIGHTS = {
     "leastrequested.weight": 1,
@@ -56,9 +63,6 @@ DEFAULT_WEIGHTS = {
 
 UNASKED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 """What a pod counts for that asks for none (kube-scheduler's DefaultMilliCPURequest, DefaultMemoryRequest)."""
-
-IMAGE_LEAST, IMAGE_MOST = 23 * 1024 * 1024, 1000 * 1024 * 1024
-"""Between these bytes (the latter for each container) images that are there already raise a node's score."""
 
 Rows: TypeAlias = NDArray[np.intp]
 Scores: TypeAlias = NDArray[np.float64]
@@ -131,8 +135,8 @@ class NodeOrder:
         total += weights["mostrequested.weight"] * (taken // number)
         columns = self._balanced_columns(task)
         if weights["balancedresource.weight"] and columns:
-            with_it = _even([(there[column] + request[column], have[column]) for column in columns])
-            change = with_it - _even([(there[column], have[column]) for column in columns])
+            with_it = even_use([(there[column] + request[column], have[column]) for column in columns])
+            change = with_it - even_use([(there[column], have[column]) for column in columns])
             total += weights["balancedresource.weight"] * (HALF + int((HALF + change) / 2))
         return total
 
@@ -163,8 +167,8 @@ class NodeOrder:
         if not columns:
             return np.zeros(len(rows), dtype=np.int64)
         before, have = self._requested(rows)[:, columns], self.ssn.nodes.allocatable[rows][:, columns]
-        with_it = _evenness(before + task.request[columns], have)
-        change = with_it - _evenness(before, have)
+        with_it = evenness(before + task.request[columns], have)
+        change = with_it - evenness(before, have)
         found: Whole = HALF + np.trunc((HALF + change) / 2).astype(np.int64)
         return found
 
@@ -296,107 +300,3 @@ _RUNNING = tuple(int(status) for status in (TaskStatus.RUNNING, TaskStatus.BOUND
 
 def _node(info: Any) -> Node | None:
     return info.node if info is not None else None
-
-
-def _even(parts: Sequence[tuple[float, float]]) -> int:
-    """`_evenness` of one node, from what is used and what there is of each."""
-    shares = [min(used / have, 1.0) for used, have in parts if have > 0]
-    if len(shares) == 2:
-        return int((1 - abs(shares[0] - shares[1]) / 2) * SCORE_MAX) if len(parts) == 2 else _spread(shares)
-    return _spread(shares) if shares else SCORE_MAX
-
-
-def _spread(shares: Sequence[float]) -> int:
-    mean = sum(shares) / len(shares)
-    return int((1 - sqrt(sum((one - mean) * (one - mean) for one in shares) / len(shares))) * SCORE_MAX)
-
-
-def _evenness(used: Scores, have: Scores) -> Whole:
-    """100 less the standard deviation of the parts in use, in whole parts of a hundred; what a node has none of is left
-    out."""
-    has = have > 0
-    if used.shape[1] == 2 and has.all():
-        two = np.minimum(used / have, 1.0)
-        even: Whole = ((1 - np.abs(two[:, 0] - two[:, 1]) / 2) * SCORE_MAX).astype(np.int64)
-        return even
-    parts = np.minimum(np.divide(used, have, out=np.zeros_like(used), where=has), 1.0)
-    number = has.sum(axis=1)
-    mean = np.divide(parts.sum(axis=1), number, out=np.zeros(len(used)), where=number > 0)
-    spread = np.where(has, (parts - mean[:, None]) ** 2, 0.0).sum(axis=1)
-    deviation = np.sqrt(np.divide(spread, number, out=np.zeros(len(used)), where=number > 0))
-    if used.shape[1] == 2:
-        deviation = np.where(number == 2, np.abs(parts[:, 0] - parts[:, 1]) / 2, deviation)
-    found: Whole = ((1 - deviation) * SCORE_MAX).astype(np.int64)
-    return found
-
-
-def normalized(scores: Whole, *, reverse: bool = False) -> Whole:
-    """Scaled so that the largest becomes 100; `reverse` so that 0 does."""
-    most = int(scores.max(initial=0))
-    if most == 0:
-        return np.full(len(scores), SCORE_MAX if reverse else 0, dtype=np.int64)
-    scaled = SCORE_MAX * scores // most
-    return SCORE_MAX - scaled if reverse else scaled
-
-
-def taint_scores(pod: Pod, nodes: list[Node | None]) -> Whole:
-    """The fewer PreferNoSchedule taints that the pod doesn't tolerate, the better."""
-    tolerations = [one for one in pod.spec.tolerations or () if one.effect in {"", PREFER_NO_SCHEDULE}]
-    counts = [
-        sum(
-            1
-            for taint in (node.spec.taints or () if node is not None else ())
-            if taint.effect == PREFER_NO_SCHEDULE and not any(tolerates(one, taint) for one in tolerations)
-        )
-        for node in nodes
-    ]
-    return normalized(np.array(counts, dtype=np.int64), reverse=True)
-
-
-def preferred_terms(pod: Pod) -> Sequence[PreferredSchedulingTerm]:
-    """The pod's preferred terms of node affinity."""
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    return (affinity.preferred_during_scheduling_ignored_during_execution or ()) if affinity is not None else ()
-
-
-def affinity_scores(terms: Sequence[PreferredSchedulingTerm], nodes: list[Node | None]) -> Whole:
-    """The weights of the preferred terms of node affinity that each node matches."""
-    weights = [
-        sum(
-            term.weight
-            for term in terms
-            if node is not None
-            and term.preference is not None
-            and node_selector_term_matches(term.preference, node.metadata.labels or {}, node.metadata.name)
-        )
-        for node in nodes
-    ]
-    return normalized(np.array(weights, dtype=np.int64))
-
-
-def image_scores(pod: Pod, images: list[Mapping[str, tuple[int, int]]], nodes_count: int) -> Whole:
-    """How much of the pod's images each node has already, each image weighted by the part of the nodes that have it."""
-    containers = [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
-    names = [name if ":" in name.rsplit("/", 1)[-1] else f"{name}:latest" for name in (c.image for c in containers)]
-    if not names or not any(images):
-        return np.zeros(len(images), dtype=np.int64)
-    most = IMAGE_MOST * len(names)
-    sums = []
-    for held in images:
-        found = [held[name] for name in names if name in held]
-        sums.append(sum(int(size * (count / max(nodes_count, 1))) for size, count in found))
-    scores = np.clip(np.array(sums, dtype=np.int64), IMAGE_LEAST, most)
-    scaled: Whole = SCORE_MAX * (scores - IMAGE_LEAST) // (most - IMAGE_LEAST)
-    return scaled
-
-
-__all__ = [
-    "DEFAULT_WEIGHTS",
-    "SCORE_MAX",
-    "NodeOrder",
-    "affinity_scores",
-    "image_scores",
-    "normalized",
-    "preferred_terms",
-    "taint_scores",
-]
