@@ -300,14 +300,12 @@ def section(rows: list[Row], events: int, seconds: float, skipped: list[str]) ->
 
 def replay_rows(folder: Path) -> list[Row]:
     """A published trace's worth of pods free, and the published one where it is there; a long recording in shadow."""
-    from tests.data import shared
-
     say(f"replay: {replay.PODS:,} pods on {replay.NODES:,} nodes, free")
     rows = [free_row("a generated trace", replay.apart(replay.lists_ledger(folder), "free"))]
-    data = shared()
-    if data is not None and (data / "alibaba").is_dir():
+    published = published_lists()
+    if published is not None:
         say("replay: Alibaba's openb trace, free")
-        openb = replay.imported([data / "alibaba"], folder / "openb.db")
+        openb = replay.imported([published], folder / "openb.db")
         rows.append(free_row("Alibaba's openb trace", replay.apart(openb, "free")))
     say(f"replay: {replay.EVENTS:,} events in shadow")
     done = replay.apart(replay.recording_ledger(folder), "shadow")
@@ -323,6 +321,18 @@ def replay_rows(folder: Path) -> list[Row]:
         )
     )
     return rows
+
+
+def published_lists() -> Path | None:
+    """Alibaba's openb lists, where they lie beside the checkout."""
+    import pytest
+
+    from tests.data import shared
+
+    try:
+        return shared("alibaba")
+    except pytest.skip.Exception:
+        return None
 
 
 def free_row(what: str, done: replay.Run) -> Row:
