@@ -145,6 +145,19 @@ def test_queues_take_turns_by_their_shares(world: World) -> None:
     assert sorted(placed) == ["d/pg", "d/rg", "d/rg", "d/rg"]
 
 
+def test_of_a_job_that_is_gone_nothing_is_remembered(world: World) -> None:
+    waits, waiting = pending("g", 1), pod("a", 101, group="g", selector={"disk": "fast"})
+    world.see(node("n1"), waits, waiting)
+    world.do(Allocate())
+    flow = world.flow
+    assert flow.considered and flow.admitted and flow.podgroups and flow.said
+    world.see(waiting, waits, change="DELETED")
+    world.tick(6)
+    assert "d/g" not in flow.cache.jobs
+    assert not (flow.considered or flow.admitted or flow.podgroups or flow.said or flow.promised)
+    world.settled()
+
+
 # --- volumes ------------------------------------------------------------------------------------------------------
 
 
