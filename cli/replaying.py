@@ -81,26 +81,20 @@ def all_done(found: Sequence[Ran], jobs: Sequence[object]) -> bool:
 
 
 def with_places(jobs: Sequence[Job]) -> tuple[list[Job], Path | None]:
-    """The jobs with a place for each result ledger, and the folder that was made for those that have none: a free
-    replay that is interrupted can go on only with it."""
+    """The jobs with a place for each result ledger, and the folder that was made for those that have none: only with
+    it can one that is interrupted go on. A shadow leaves there what it needs, no more."""
     from vcledger.replay.variants import place_of
 
-    folder = None
     for job in jobs:
         if job.out is not None and "://" not in job.out:
             Path(job.out).parent.mkdir(parents=True, exist_ok=True)
-    if any(job.out is None and job.plan.mode == "free" for job in jobs):
-        folder = Path(tempfile.mkdtemp(prefix="vcledger-replay-"))
+    if all(job.out is not None for job in jobs):
+        return list(jobs), None
+    folder = Path(tempfile.mkdtemp(prefix="vcledger-replay-"))
     placed = []
     for job in jobs:
-        if job.out is None and job.plan.mode == "free":
-            own = (
-                str(folder / "result.db")
-                if len(jobs) == 1 and folder
-                else place_of(str(folder), job.label, alone=False)
-            )
-            job = replace(job, out=own)
-        placed.append(job)
+        own = str(folder / "result.db") if len(jobs) == 1 else place_of(str(folder), job.label, alone=False)
+        placed.append(replace(job, out=own) if job.plan.mode == "free" else replace(job, keep=own))
     return placed, folder
 
 
@@ -117,7 +111,7 @@ def how_to_go_on(found: Sequence[Ran], jobs: Sequence[Job], folder: Path | None)
         where = f"at position {result.stopped_at} of {result.last}" if result else ""
     else:
         where = f"with {finished} of {len(jobs)} replays done"
-    if all(job.out is None for job in jobs):
+    if all(job.out is None and job.keep is None for job in jobs):
         return f"interrupted {where}; with --out it could go on"
     words = [word for word in sys.argv[1:] if word != "--resume"]
     if folder is not None:

@@ -52,7 +52,7 @@ def test_a_worker_is_killed_and_the_results_are_the_same(cluster: Any, tmp_path:
     assert told(found) == expected
     assert digests(jobs) == digests(calm)
     with pytest.raises(ResultExists, match="holds a ledger already"):
-        run_on_dask(jobs, cluster.scheduler_address, Blind(), lambda: False)
+        run_jobs(jobs, dask=cluster.scheduler_address)
 
 
 def test_without_dask_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,7 @@ def run_replay(
     *,
     out: str | None = None,
     resume: bool = False,
+    keep: str | None = None,
     progress: Callable[[Progress], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> ReplayResult:
@@ -92,6 +93,8 @@ def run_replay(
     out       the result ledger's path or URL, which must not hold anything yet; None: in free mode a temporary one that
               is gone at the end, in shadow none
     resume    goes on with the result ledger at `out`, which an interrupted run of the same plan left
+    keep      where a shadow replay without `out` leaves a ledger with nothing but what it needs to go on when it was
+              told to stop, or its result: it goes on with that as `out`, and `resume`
     progress  told now and then
     stop      asked now and then; once it says True the replay ends cleanly, with `finished` False
     """
@@ -104,7 +107,7 @@ def run_replay(
             raise ShadowHasNoChanges("a shadow replay looks at what was recorded: changes need --mode free")
         from vcledger.replay.shadowing import run_shadow
 
-        return run_shadow(job, out, resume=resume)
+        return run_shadow(job, out, resume=resume, keep=keep)
     from vcledger.replay.freely import run_free
 
     if out is not None:

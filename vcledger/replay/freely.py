@@ -49,7 +49,7 @@ def run_free(job: Job, out: str, *, resume: bool) -> ReplayResult:
     record = Record(config.scheduler_names)
     for number, given in enumerate(reading):
         record.see(given)
-        if number % READ_EACH == 0 and job.stop():
+        if (number + 1) % READ_EACH == 0 and job.stop():
             raise StoppedReading("told to stop while the record was being read: nothing was replayed yet")
     spans = spans_of(record)
     result = ResultLedger(out, job.cluster, resume=resume)

@@ -12,18 +12,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from eventstore.types import LedgerMissing
 from vcledger.errors import VcledgerError
-from vcledger.ledger import Ledger
-from vcledger.replay.result import ResultExists
-from vcledger.replay.variants import Job, Ran, perform
+from vcledger.replay.variants import Job, Ran, perform, tried_again
 from vcledger.replay.workers import Watcher
 
 CONNECT_SECONDS = 10
@@ -45,8 +41,6 @@ def run_on_dask(jobs: Sequence[Job], address: str, watcher: Watcher, stop: Calla
     client = _connected(address)
     word = f"vcledger-stop-{uuid4().hex}"
     try:
-        for job in jobs:
-            _refuse_held(job)
         futures = [
             client.submit(_on_worker, _reachable(job), word, key=f"{word}-{number}", pure=False)
             for number, job in enumerate(jobs)
@@ -83,17 +77,8 @@ def _whole(place: str) -> str:
     return place if "://" in place else str(Path(place).absolute())
 
 
-def _refuse_held(job: Job) -> None:
-    """Raises ResultExists where the result ledger is there already and is not to be gone on with. Asked before any job
-    is sent: a worker goes on with what it finds, left by one that died."""
-    if job.out is not None and not job.resume:
-        with suppress(LedgerMissing), Ledger.open(job.out, read_only=True) as held:
-            if held.store.head():
-                raise ResultExists(f"{job.out} holds a ledger already: name another --out, or go on with --resume")
-
-
 def _on_worker(job: Job, word: str) -> Ran:
-    """A worker's turn."""
+    """A worker's turn. What it finds at the job's result, a worker that died has left."""
     asked, said = time.monotonic(), False
     event = _distributed().Event(word)
 
@@ -103,7 +88,7 @@ def _on_worker(job: Job, word: str) -> Ran:
             said, asked = bool(event.is_set()), time.monotonic()
         return said
 
-    return perform(replace(job, resume=job.out is not None), None, stop)
+    return perform(tried_again(job), None, stop)
 
 
 def _gathered(

@@ -59,7 +59,7 @@ class Sampler:
 
 def run_shadow(job: Job, out: str | None, *, resume: bool, keep: str | None = None) -> ReplayResult:
     """Runs a shadow replay, or goes on with one; with `out` the record and what the session says of it are written
-    there. `keep`: where one without `out` leaves what it needs to go on."""
+    there. `keep`: where one without `out` leaves what it needs to go on, or what came of it."""
     if out is None:
         return _run_from(job, None, "", keep)
     result = ResultLedger(out, job.cluster, resume=resume)
@@ -86,18 +86,21 @@ def _run_from(job: Job, result: ResultLedger | None, out: str, keep: str | None)
         copied, result.now = state.copied, result.ledger.store.high_water(job.cluster) or start
     finished, copied = _run(job, shadow, sampler, result, copied)
     if not finished:
-        stopped = captured(shadow, sampler, copied)
-        if result is not None:
-            result.flush()
-            save(stopped, result)
-        elif keep is not None:
-            leave(stopped, lambda at: at.begin(origin_of_job(job), start), keep, job.cluster)
+        _keep(job, result, captured(shadow, sampler, copied), keep, start)
     shadow.close()
     told = _report(job, shadow, sampler, (start, end), finished=finished, ledger=out if copied is not None else "")
-    if finished and result is not None:
-        result.flush()
-        save(State(copied, result=told), result)
+    if finished:
+        _keep(job, result, State(copied, result=told), keep, start)
     return told
+
+
+def _keep(job: Job, result: ResultLedger | None, state: State, keep: str | None, start: int) -> None:
+    """Keeps the state in the result ledger, else at `keep`."""
+    if result is not None:
+        result.flush()
+        save(state, result)
+    elif keep is not None:
+        leave(state, lambda at: at.begin(origin_of_job(job), start), keep, job.cluster)
 
 
 def _shadow(job: Job, after: int) -> Shadow:

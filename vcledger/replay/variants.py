@@ -12,16 +12,18 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
-from eventstore.types import EventStoreError
+from eventstore.types import EventStoreError, LedgerMissing
 from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
 from vcledger.replay.engine import Progress, ReplayPlan, ReplayResult, run_replay
 from vcledger.replay.freely import StoppedReading
+from vcledger.replay.result import ResultExists
 from vcledger.replay.whatif import ChangeInvalid, WhatIf
 from vcledger.replay.whatif_text import read_changes
 
@@ -135,7 +137,8 @@ class Trace:
 @dataclass(frozen=True, slots=True)
 class Job:
     """One replay, as it is sent to whoever carries it out. `trace` is the trace's name, '' when it is the only one,
-    `out` the place of its result ledger, None: none is kept. With `resume` it goes on where that one ends."""
+    `out` the place of its result ledger, None: none is kept. With `resume` it goes on where that one ends. `keep` is as
+    in `run_replay`."""
 
     label: str
     variant: str
@@ -144,6 +147,7 @@ class Job:
     plan: ReplayPlan
     out: str | None = None
     resume: bool = False
+    keep: str | None = None
 
 
 def make_jobs(
@@ -242,11 +246,36 @@ class Ran(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+def refuse_held(jobs: Sequence[Job]) -> None:
+    """Raises ResultExists where a result ledger is there already and is not to be gone on with. Asked before any job is
+    begun: what is found later was left by a process that died."""
+    for job in jobs:
+        if job.out is not None and not job.resume:
+            with suppress(LedgerMissing), Ledger.open(job.out, read_only=True) as held:
+                if held.store.head():
+                    raise ResultExists(f"{job.out} holds a ledger already: name another --out, or go on with --resume")
+
+
+def tried_again(job: Job) -> Job:
+    """A job as it is tried again after the process that had it died. A free replay goes on with the result ledger that
+    was left, a shadow replay begins anew: what it had begun to write is taken away."""
+    if job.out is None or job.resume:
+        return job
+    if job.plan.mode == "free":
+        return replace(job, resume=True)
+    if "://" not in job.out:
+        for ending in ("", "-wal", "-shm"):
+            Path(job.out + ending).unlink(missing_ok=True)
+    return job
+
+
 def perform(job: Job, progress: Callable[[Progress], None] | None, stop: Callable[[], bool] | None) -> Ran:
     """Carries a job out, in this process. Errors that concern the job alone come back as its line."""
     try:
         with Ledger.open(job.db, read_only=True) as source:
-            result = run_replay(source, job.plan, out=job.out, resume=job.resume, progress=progress, stop=stop)
+            result = run_replay(
+                source, job.plan, out=job.out, resume=job.resume, keep=job.keep, progress=progress, stop=stop
+            )
     except StoppedReading:
         return Ran(job.label)
     except (VcledgerError, EventStoreError, OSError) as error:
@@ -267,4 +296,6 @@ __all__ = [
     "read_seed",
     "read_seeds",
     "read_variant",
+    "refuse_held",
+    "tried_again",
 ]

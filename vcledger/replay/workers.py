@@ -4,7 +4,7 @@ Owns the processes, how far each job has come, and how they are told to end. Mus
 `cli.replay` and users' code; `vcledger.replay.on_dask` does the same on a Dask cluster.
 
 Results come back in the order of the jobs, whichever ended first. A worker that dies takes the jobs that it had with it
-to another one: with a result ledger they go on there, without they begin again, and the result is the same.
+to another one: a free replay with a result ledger goes on there, others begin again, and the result is the same.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Protocol
 
 from vcledger.replay.engine import Progress
-from vcledger.replay.variants import Job, Ran, perform
+from vcledger.replay.variants import Job, Ran, perform, refuse_held, tried_again
 
 POLL_SECONDS = 0.2
 DEATHS_MAX = 3
@@ -117,7 +116,7 @@ def run_on_processes(jobs: Sequence[Job], workers: int, watcher: Watcher, stop: 
         count = min(workers, len(waiting))
         with ProcessPoolExecutor(count, context, initializer=_begin, initargs=(told,)) as pool:
             died = _one_pool(pool, waiting, told, found, watcher, stop)
-        waiting = {number: _again(job) for number, job in waiting.items() if number not in found}
+        waiting = {number: tried_again(job) for number, job in waiting.items() if number not in found}
         if not died:
             break
         deaths = 1 if len(found) > before else deaths + 1
@@ -128,11 +127,6 @@ def run_on_processes(jobs: Sequence[Job], workers: int, watcher: Watcher, stop: 
                 watcher.done(number, found[number])
             break
     return [found[number] for number in sorted(found)]
-
-
-def _again(job: Job) -> Job:
-    """The job as it is tried again: where it left a result ledger it goes on with that."""
-    return replace(job, resume=True) if job.out is not None else job
 
 
 def _one_pool(
@@ -181,8 +175,9 @@ def run_jobs(
 ) -> list[Ran]:
     """Carries the jobs out, `workers` at a time on processes of this machine, or on the Dask cluster whose scheduler is
     at `dask`. What came of each, in the order of the jobs; once `stop` says True those that run end cleanly, with
-    `finished` False, and the rest are missing. DaskMissing, DaskUnreachable."""
+    `finished` False, and the rest are missing. ResultExists, DaskMissing, DaskUnreachable."""
     watcher, stop = watcher or Blind(), stop or (lambda: False)
+    refuse_held(jobs)
     if dask is not None:
         from vcledger.replay.on_dask import run_on_dask
 

@@ -13,13 +13,15 @@ import pytest
 from tests.unit.replay.traces import Gang, Stage, ledger_of
 from vcledger.ledger import Ledger
 from vcledger.replay.digest import result_digest
-from vcledger.replay.engine import ReplayPlan
-from vcledger.replay.variants import Job, Ran, Trace, Variant, make_jobs
+from vcledger.replay.engine import Mode, ReplayPlan
+from vcledger.replay.result import ResultExists
+from vcledger.replay.variants import Job, Ran, Trace, Variant, make_jobs, tried_again
 from vcledger.replay.workers import Blind, run_here, run_jobs, run_on_processes
 
 LONG = Stage((4, 4, 2), tuple(Gang(3, 2, 1 + n % 2, n * 6, 5 + n % 7 * 2) for n in range(110)))
 """Hundreds of moments: a replay looks up and says how far it has come several times."""
 
+MODES: tuple[Mode, Mode] = ("free", "shadow")
 MORE = Variant("more", {"--add-nodes": ("2:cpu=4,memory=16Gi",)})
 
 
@@ -75,6 +77,23 @@ def test_an_error_of_one_job_is_its_line_and_the_others_go_on(trace: str, tmp_pa
     assert second.result is not None
     assert second.result.finished
     assert watcher.ended == [0, 1]
+
+
+def test_tried_again_a_free_replay_goes_on_and_a_shadow_begins_anew(tmp_path: Path) -> None:
+    out = tmp_path / "out.db"
+    out.write_bytes(b"begun")
+    free, shadow = (make_jobs(ReplayPlan(mode=mode), {}, [], [Trace("a.db", "c")], out=str(out))[0] for mode in MODES)
+    assert tried_again(free).resume
+    assert out.exists()
+    assert tried_again(shadow) == shadow
+    assert not out.exists()
+
+
+def test_a_result_that_is_there_is_refused_before_anything_begins(trace: str, tmp_path: Path) -> None:
+    ledger_of(Stage((1,), ()), tmp_path / "more.db")
+    with pytest.raises(ResultExists, match=r"more\.db holds a ledger already"):
+        run_jobs(jobs_of(trace, tmp_path))
+    assert not (tmp_path / "base.db").exists()
 
 
 def test_what_has_not_begun_when_it_is_told_to_stop_is_missing(trace: str) -> None:
