@@ -84,6 +84,7 @@ class InterPodAffinity:
         for other in counted:
             if other.node in labels:
                 self._count(other, labels[other.node])
+        self.existing_keys = tuple(dict.fromkeys(key for key, _ in self.existing))
 
     def _count(self, other: PlacedPod, labels: Mapping[str, str]) -> None:
         if self.affinity and all(selects(term, self.pod, other) for term in self.affinity):
@@ -136,8 +137,11 @@ class InterPodAffinity:
         return []
 
     def _existing(self, node: NodeView) -> list[Reason]:
-        for (key, value), other in self.existing.items():
-            if node.labels.get(key) == value:
+        labels = node.labels
+        for key in self.existing_keys:
+            value = labels.get(key)
+            other = self.existing.get((key, value)) if value is not None else None
+            if other is not None:
                 return [
                     Reason(
                         "pod-anti-affinity",

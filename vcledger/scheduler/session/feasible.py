@@ -18,16 +18,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from projections.diagnosis.nodes import Evaluation, refuses
+from projections.diagnosis.podaffinity import InterPodAffinity
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod
 from projections.diagnosis.volumes import Chosen
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable, Rows
-from vcledger.scheduler.session.refusals import Refusals, problem_of, refusals_of, refuses_nowhere, special_reasons
+from vcledger.scheduler.session.refusals import (
+    AskedNodes,
+    Refusals,
+    problem_of,
+    refusals_of,
+    refuses_nowhere,
+    special_reasons,
+)
 from vcledger.scheduler.session.shape import Shape
 from vcledger.scheduler.session.statics import NOTHING, Statics
 from vcledger.why_views import lone_task
-from volcano.objects.core import Node
+from volcano.objects.core import Node, Pod
 from volcano.objects.resource import CSI_ATTACH_PREFIX, EPSILON
 
 if TYPE_CHECKING:
@@ -73,7 +81,7 @@ class ShapeColumns:
 
 class Feasible:
     """The answers. What a session has done to pods and volumes is in `coming` (tasks that were given a node, with its
-    name; `lookers` look at other pods), `leaving` (evicted ones) and `chosen` (what their claims take)."""
+    name; `repelling` keep others away), `leaving` (evicted ones) and `chosen` (what their claims take)."""
 
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
@@ -83,7 +91,8 @@ class Feasible:
         self.coming: dict[str, tuple[SessionTask, str]] = {}
         self.leaving: dict[str, SessionTask] = {}
         self.chosen: dict[str, tuple[SessionTask, dict[str, Chosen], list[str]]] = {}
-        self.lookers: dict[str, None] = {}
+        self.repelling: dict[str, None] = {}
+        self._away: dict[Any, Mask] = {}
         self._came: dict[str, PlacedPod] = {}
         self._there: dict[bool, list[PlacedPod]] = {}
         self._evaluated: tuple[str, Evaluation] | None = None
@@ -110,7 +119,8 @@ class Feasible:
         self.checks = frozenset(ssn.checks) if ssn.checks is not None else NOTHING
         self.predicates = ssn.functions("predicate")
         self.coming.clear()
-        self.lookers.clear()
+        self.repelling.clear()
+        self._away.clear()
         self.leaving.clear()
         self.chosen.clear()
         self._came.clear()
@@ -122,23 +132,27 @@ class Feasible:
     def come(self, task: SessionTask, node: str) -> None:
         """A task was given a node."""
         self.coming[task.uid] = (task, node)
-        if task.like is not None and task.like.looks:
-            self.lookers[task.uid] = None
+        if task.like is not None and task.like.repels:
+            self.repelling[task.uid] = None
+            self._away.clear()
 
     def go_back(self, task: SessionTask) -> None:
         """The reverse; volumes that it would take are free again."""
         self.coming.pop(task.uid, None)
-        self.lookers.pop(task.uid, None)
+        if self.repelling.pop(task.uid, self) is None:
+            self._away.clear()
         self.chosen.pop(task.uid, None)
         self._came.pop(task.uid, None)
 
     def leave(self, task: SessionTask) -> None:
         """A task was told to go."""
         self.leaving[task.uid] = task
+        self._away.clear()
 
     def stay(self, task: SessionTask) -> None:
         """The reverse."""
         self.leaving.pop(task.uid, None)
+        self._away.clear()
 
     def take_volumes(self, task: SessionTask, row: int) -> None:
         """What the claims of a task take on its node is not there for others."""
@@ -243,18 +257,46 @@ class Feasible:
         ruled = self.ruled(task)
         if ruled is not None:
             mask = mask & ruled
+        away = self.kept_away(task)
+        if away is not None:
+            return mask & ~away
         if not self.special(task) or not mask.any():
             return mask
-        evaluation, views = self.evaluation(task), self.views()
+        evaluation = self.evaluation(task)
         if evaluation is None or problem_of(evaluation, self.checks):
             return np.zeros(len(mask), dtype=bool)
         self._evaluated = task.uid, evaluation
         if refuses_nowhere(evaluation):
             return mask
         mask = mask.copy()
-        for row in np.flatnonzero(mask):
-            mask[row] = not refuses(special_reasons(evaluation, views[row], self.checks))
+        asked = AskedNodes(evaluation, self.views(), self.checks)
+        for row in np.flatnonzero(mask).tolist():
+            mask[row] = not refuses(asked.on(row))
         return mask
+
+    def kept_away(self, task: SessionTask) -> Mask | None:
+        """The nodes from which pods that are there keep a task that itself looks at none; None for none of them."""
+        mirror = self.mirror
+        if not (mirror.guarded or self.repelling) or not task.like.plain or "pod-affinity" not in self.checks:
+            return None
+        pod = mirror.pod(task)
+        if pod is None:
+            return None
+        key = (task.namespace, tuple(sorted((pod.metadata.labels or {}).items())))
+        known = self._away.get(key)
+        if known is None:
+            known = self._away[key] = self._keep_away(pod)
+        return known
+
+    def _keep_away(self, pod: Pod) -> Mask:
+        table, views = self.table, self.views()
+        guards = self._as_in_session(self.mirror.guarded, everyone=False)
+        there = dict.fromkeys(one.node for one in guards if one.node in table.row)
+        check = InterPodAffinity(PlacedPod.of(pod), [views[table.row[name]] for name in there], guards)
+        away = np.zeros(len(table), dtype=bool)
+        for label, value in check.existing:
+            away[self.statics.labelled(label).get(value, [])] = True
+        return away
 
     def ruled(self, task: SessionTask) -> Mask | None:
         """The nodes that all plugins' own predicates let through; None when none has an opinion."""
@@ -295,8 +337,8 @@ class Feasible:
         columns = self.columns(shape)
         if not (columns.counts[row] and self.statics.of(shape, self.checks).ok[row]):
             return False
-        ruled = self.ruled(task)
-        if ruled is not None and not ruled[row]:
+        ruled, away = self.ruled(task), self.kept_away(task)
+        if (ruled is not None and not ruled[row]) or (away is not None and away[row]):
             return False
         if not self.special(task):
             return True
@@ -306,17 +348,17 @@ class Feasible:
         return not refuses(special_reasons(evaluation, self.views()[row], self.checks))
 
     def special(self, task: SessionTask) -> bool:
-        """Whether more than columns has to be asked: the pod looks at others or has volumes, or pods that are there
-        keep others away."""
-        if not self.checks:
-            return False
-        shape: Shape = task.like
-        return bool(not shape.plain or self.mirror.guarded or self.lookers)
+        """Whether more than columns has to be asked: the pod looks at others or has volumes."""
+        return bool(self.checks) and not task.like.plain
+
+    def more(self, task: SessionTask) -> bool:
+        """Whether the columns do not say all: `narrowed` may rule out nodes that they let through."""
+        return bool(self.special(task) or self.predicates or self.mirror.guarded or self.repelling)
 
     def refusals(self, task: SessionTask) -> Refusals:
         """Why each node refuses the task, as things are now; the same for tasks of a shape until something changes."""
         shape: Shape = task.like
-        if self.special(task) or self.predicates:
+        if self.more(task):
             return refusals_of(self, task)
         version = (*self.table.version, self.checks)
         known = self._refusals.get(shape)
@@ -369,7 +411,7 @@ class Feasible:
         gone = {task.uid for task in self.leaving.values()}
         placed = [one for one in known if one.uid not in gone] if gone else list(known)
         for task, node in self.coming.values():
-            if everyone or (task.like is not None and task.like.looks):
+            if everyone or (task.like is not None and task.like.repels):
                 came = self._came.get(task.uid)
                 if came is None or came.node != node:
                     pod = self.mirror.pod(task)

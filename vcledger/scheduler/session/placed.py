@@ -1,7 +1,7 @@
 """The pods on nodes, as far as they can stand in others' way.
 
-Owns which are kept: those with an anti-affinity always, as it concerns everybody; the rest once somebody has asked.
-Must not know sessions. Called by `vcledger.scheduler.session.mirror`.
+Owns which are kept: those with a required anti-affinity always, as it concerns everybody; the rest once somebody has
+asked. Must not know sessions. Called by `vcledger.scheduler.session.mirror`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from projections.cache.state import HAS_ANTI_AFFINITY, Cache, PodRef
+from projections.diagnosis.podaffinity import anti_affinity_terms
 from projections.diagnosis.views import PlacedPod
 from volcano.objects.core import Pod
 
 
 class PlacedPods:
-    """`guarded` are those with an anti-affinity of their own, by key."""
+    """`guarded` are those with a required anti-affinity of their own, by key."""
 
     def __init__(self, cache: Cache, pod_of: Callable[[PodRef], Pod | None]) -> None:
         self.cache, self.pod_of = cache, pod_of
@@ -34,7 +35,7 @@ class PlacedPods:
         if pod is None:
             return
         one = PlacedPod.of(pod, ref.node_name)
-        if ref.flags & HAS_ANTI_AFFINITY:
+        if anti_affinity_terms(one.affinity):
             self.guarded[key] = one
         if self._all is not None:
             self._all[key] = one

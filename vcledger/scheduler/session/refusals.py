@@ -110,6 +110,39 @@ def special_reasons(evaluation: Evaluation, node: NodeView, checks: frozenset[st
     return found
 
 
+class AskedNodes:
+    """`special_reasons` of one evaluation by row. Where they follow from some labels of the node alone, nodes with the
+    same values of these share them."""
+
+    def __init__(self, evaluation: Evaluation, views: Sequence[NodeView], checks: frozenset[str]) -> None:
+        self.evaluation, self.views, self.checks = evaluation, views, checks
+        self.labels = _labels_of(evaluation)
+        self._known: dict[tuple[str | None, ...], list[Reason]] = {}
+
+    def on(self, row: int) -> list[Reason]:
+        """The refusals on a node."""
+        node = self.views[row]
+        if self.labels is None:
+            return special_reasons(self.evaluation, node, self.checks)
+        labels = node.labels
+        key = tuple([labels.get(label) for label in self.labels])
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = special_reasons(self.evaluation, node, self.checks)
+        return found
+
+
+def _labels_of(evaluation: Evaluation) -> tuple[str, ...] | None:
+    """The labels of a node from which its refusals follow; None when more of it counts."""
+    if evaluation.ports or evaluation.volumes is not None or evaluation.limits is not None:
+        return None
+    affinity = evaluation.affinity
+    terms = [term.topology_key for term in (*affinity.affinity, *affinity.anti_affinity)]
+    terms += [key for key, _ in affinity.existing]
+    terms += [one.topology_key for one in evaluation.spread.constraints]
+    return tuple(dict.fromkeys(terms))
+
+
 def refuses_nowhere(evaluation: Evaluation) -> bool:
     """Whether `special_reasons` have nothing to say of any node: then none need be asked."""
     if evaluation.ports or not evaluation.affinity.idle or not evaluation.spread.idle:
@@ -139,8 +172,8 @@ def refusals_of(feasible: Feasible, task: SessionTask) -> Refusals:
     short = _first_short(feasible, shape)
     codes = np.where(short >= 0, (short + 1) * 8, static.codes + np.where(columns.counts, 0, 4))
     found: dict[Texts, Sequence[int]] = {}
-    views = feasible.views() if evaluation is not None else []
-    ruled = feasible.ruled(task)
+    asked = AskedNodes(evaluation, feasible.views(), feasible.checks) if evaluation is not None else None
+    ruled, away = feasible.ruled(task), feasible.kept_away(task)
     parted: dict[Texts, list[int]] = {}
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
@@ -148,13 +181,14 @@ def refusals_of(feasible: Feasible, task: SessionTask) -> Refusals:
             found[(f"Insufficient {table.resources.names[int(code) // 8 - 1]}",)] = rows.tolist()
             continue
         said = ((texts.POD_NUMBER,) if code & 4 else ()) + ((_STATIC[int(code) & 3],) if code & 3 else ())
-        if code & 3 or (evaluation is None and ruled is None):
+        if code & 3 or (asked is None and ruled is None and away is None):
             if said:
                 found[said] = rows.tolist()
             continue
         for row in rows.tolist():
-            reasons = special_reasons(evaluation, views[row], feasible.checks) if evaluation is not None else []
-            more = tuple(scheduler_reasons(reasons))
+            more = tuple(scheduler_reasons(asked.on(row))) if asked is not None else ()
+            if away is not None and away[row]:
+                more = (texts.EXISTING_ANTI_AFFINITY,)
             if not more and ruled is not None and not ruled[row]:
                 more = (PLUGIN,)
             if said + more:
@@ -176,4 +210,14 @@ def _first_short(feasible: Feasible, shape: Shape) -> Rows:
     return first
 
 
-__all__ = ["PLUGIN", "Refusals", "Said", "Table", "problem_of", "refusals_of", "refuses_nowhere", "special_reasons"]
+__all__ = [
+    "PLUGIN",
+    "AskedNodes",
+    "Refusals",
+    "Said",
+    "Table",
+    "problem_of",
+    "refusals_of",
+    "refuses_nowhere",
+    "special_reasons",
+]

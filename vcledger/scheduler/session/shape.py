@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from projections.diagnosis.nodes import looks_at_pods, uses_volumes
+from projections.diagnosis.podaffinity import anti_affinity_terms
 from projections.diagnosis.views import INDEX_LABEL
 from vcledger.scheduler.session.model import Resources, Vector
 from vcledger.scheduler.session.nodes import Rows
@@ -26,7 +27,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class Shape:
     """`pod` is one of those that have it. `selector` is the key of what picks nodes by their objects (selector, node
     affinity, tolerations); `columns` are the resources that are compared with what a node has: cpu and memory always,
-    others when they are asked. `looks` says that it matters which pods are where, `volumes` that it has some."""
+    others when they are asked. `looks` says that it matters which pods are where, `volumes` that it has some, `repels`
+    that it keeps others away."""
 
     pod: Pod
     request: Vector
@@ -35,6 +37,7 @@ class Shape:
     selector: bytes
     looks: bool = False
     volumes: bool = False
+    repels: bool = False
 
     @property
     def plain(self) -> bool:
@@ -63,7 +66,8 @@ class Shapes:
             names = ["cpu", "memory", *sorted(resource.scalars or {})]
             known = self.resources.column
             columns = np.array([known[name] for name in names if name in known], dtype=np.intp)
-            found = Shape(pod, request, columns, best_effort, selector, looks, volumes)
+            repels = bool(anti_affinity_terms(spec.affinity))
+            found = Shape(pod, request, columns, best_effort, selector, looks, volumes, repels)
             self._known[key] = found
         return found
 

@@ -43,6 +43,7 @@ class Statics:
         self.mirror = mirror
         self._known: dict[tuple[bytes, frozenset[str]], Static] = {}
         self._objects: dict[str, Any] = {}
+        self._labelled: tuple[tuple[int, int], dict[str, dict[str, list[int]]]] = ((-1, -1), {})
 
     def changed(self, name: str, node: Node | None) -> bool:
         """Whether a node's object is another than the one known, in what checks and scores look at; it is known from
@@ -55,6 +56,22 @@ class Statics:
             return False
         self._objects[name] = now
         return True
+
+    def labelled(self, label: str) -> dict[str, list[int]]:
+        """The rows of the nodes that have a label, by its value."""
+        table = self.mirror.nodes
+        version = (table.epoch, len(table.object_log))
+        if self._labelled[0] != version:
+            self._labelled = version, {}
+        found = self._labelled[1].get(label)
+        if found is None:
+            found = self._labelled[1][label] = {}
+            for row, info in enumerate(table.infos):
+                node = info.node if info is not None else None
+                value = (node.metadata.labels or {}).get(label) if node is not None else None
+                if value is not None:
+                    found.setdefault(value, []).append(row)
+        return found
 
     def of(self, shape: Shape, checks: frozenset[str]) -> Static:
         """The columns of a shape, up to date."""

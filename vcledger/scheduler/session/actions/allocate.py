@@ -67,7 +67,7 @@ class Choice:
 
     def _masks(self, task: SessionTask, columns: ShapeColumns) -> tuple[Mask, Mask]:
         now, later = columns.now, columns.later
-        if self.feasible.special(task) or self.feasible.predicates:
+        if self.feasible.more(task):
             allowed = self.feasible.narrowed(task, now | later)
             now, later = now & allowed, later & allowed
         return now, later
