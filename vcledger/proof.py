@@ -25,7 +25,7 @@ from vcledger.proof_binds import REFUSED, Judged, judge_binds
 from vcledger.proof_log import PERIOD_MICROS, cycles
 from vcledger.proof_session import session_speaker
 from vcledger.proof_trial import TrialSpeaker
-from vcledger.proof_words import ANSWER, KINDS, MISSED, Compared, Speaks, compare_words
+from vcledger.proof_words import ANSWER, KINDS, MISSED, WORD_FOR_WORD, Compared, Speaks, compare_words
 from vcledger.proof_words import HOWS as WORD_HOWS
 from vcledger.scheduler.session.conf import SessionConf, read_conf
 from vcledger.schedulerargs import config_of
@@ -66,6 +66,11 @@ class Proof:
     def differing(self) -> list[Compared]:
         """The sentences that did not come out."""
         return [one for one in self.sentences if one.how in MISSED]
+
+    @property
+    def nodeless(self) -> list[Compared]:
+        """Those of the sentences that could have come out which name no node: luck has no part in their words."""
+        return [one for one in self.sentences if one.how != ANSWER and not one.names_a_node]
 
     @property
     def made(self) -> int:
@@ -111,14 +116,19 @@ def bind_table(proofs: Mapping[str, Proof]) -> list[str]:
 
 
 def word_table(proofs: Mapping[str, Proof]) -> list[str]:
-    """The sentences of each record by how they compare; `of 100` are those that came out of those that could."""
+    """The sentences of each record by how they compare. `of 100`: those that came out of those that could; `nodeless of
+    100`: those word for word, of those that name no node."""
     rows: list[Row] = [
         [name, len(one.sentences), *(one.word_counts.get(how, 0) for how in WORD_HOWS)] for name, one in proofs.items()
     ]
-    shares = [_share(one.equal, one.made) for one in proofs.values()]
-    shares.append(_share(sum(one.equal for one in proofs.values()), sum(one.made for one in proofs.values())))
-    filled: list[Row] = [[*row, share] for row, share in zip([*rows, _sums(rows)], shares, strict=True)]
-    return _markdown(["record", "sentences", *WORD_HOWS, "of 100"], filled)
+    together = Proof(sentences=[sentence for one in proofs.values() for sentence in one.sentences])
+    every = zip([*rows, _sums(rows)], [*proofs.values(), together], strict=True)
+    filled: list[Row] = [[*row, _share(one.equal, one.made), _word_for_word(one.nodeless)] for row, one in every]
+    return _markdown(["record", "sentences", *WORD_HOWS, "of 100", "nodeless of 100"], filled)
+
+
+def _word_for_word(sentences: Sequence[Compared]) -> str:
+    return _share(sum(one.how == WORD_FOR_WORD for one in sentences), len(sentences))
 
 
 def kind_table(proofs: Mapping[str, Proof]) -> list[str]:

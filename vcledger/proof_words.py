@@ -93,6 +93,11 @@ class Compared(NamedTuple):
         """What kind of sentence it is; its own name in KINDS."""
         return kind_of(self.written.message)
 
+    @property
+    def names_a_node(self) -> bool:
+        """Whether the sentence names the node that the pod may be assigned to."""
+        return _ASSIGNED.search(self.written.message) is not None
+
 
 def kind_of(message: str) -> str:
     """The kind of a sentence; `other` for one that is none of them."""

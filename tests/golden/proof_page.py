@@ -22,6 +22,7 @@ from vcledger.proof_pending import Waiting, waiting_pods, waiting_table
 from vcledger.proof_trial import TrialSpeaker
 from vcledger.proof_words import compare_words
 from vcledger.replay.engine import ReplayPlan, run_replay
+from vcledger.replay.report import Counts
 from vcledger.scheduler.session.conf import read_conf
 from vcledger.schedulerargs import config_of
 from vcledger.sources import import_paths
@@ -64,6 +65,12 @@ class Recording:
             return Proof(sentences=compare_words(ledger, CLUSTER, parts, DEFAULT_MODEL, self.config, TrialSpeaker))
 
     @cached_property
+    def shadow(self) -> Counts:
+        """What a session under its own configuration says at each recorded decision."""
+        with Ledger.open(self.ledger, read_only=True) as ledger:
+            return run_replay(ledger, ReplayPlan(mode="shadow", conf=self.conf, options=self.config)).counts
+
+    @cached_property
     def waiting(self) -> list[Waiting]:
         """Which pods wait in a free replay under its own configuration."""
         out = str(self.folder / f"{self.name}-free.db")
@@ -77,9 +84,19 @@ def computed(found: Mapping[str, Recording]) -> dict[str, list[str]]:
     """Every table of the page by its name."""
     proofs = {name: found[name].proof for name in NAMES}
     tables = {name: make(proofs) for name, make in TABLES.items()}
+    tables["shadow"] = shadow_table({name: found[name].shadow for name in NAMES})
     tables["alone"] = word_table({name: found[name].alone for name in NAMES})
     tables["waiting"] = waiting_table({name: found[name].waiting for name in REPLAYED})
     return tables
+
+
+def shadow_table(counts: Mapping[str, Counts]) -> list[str]:
+    """How the sessions' answers at the recorded decisions compare with what was decided, as lines of Markdown."""
+    columns = ("same_node", "other_node", "infeasible", "only_there", "only_here")
+    rows = [[name, *(getattr(one, column) for column in columns)] for name, one in counts.items()]
+    rows.append(["all", *(sum(row[at] for row in rows) for at in range(1, len(columns) + 1))])
+    head = ["record", "same node", "another that fits", "its node refused", "no node here", "a node only here"]
+    return [f"| {' | '.join(map(str, row))} |" for row in [head, ["---", *["---:"] * len(columns)], *rows]]
 
 
 def on_the_page() -> dict[str, list[str]]:

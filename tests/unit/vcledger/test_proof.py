@@ -238,7 +238,9 @@ def gang(named: str) -> list[NewEvent]:
 @pytest.mark.parametrize(("named", "how"), [("n1", WORD_FOR_WORD), ("n2", NODE), ("n3", OTHER), ("n9", OTHER)])
 def test_a_node_that_is_named_must_be_one_that_fits(tmp_path: Path, named: str, how: str) -> None:
     with ledger_of(tmp_path, *gang(named)) as ledger:
-        assert words(proof(ledger)) == [how]
+        found = proof(ledger)
+    assert words(found) == [how]
+    assert found.nodeless == []
 
 
 def test_what_a_failed_bind_held_is_put_in_where_its_node_is_named(tmp_path: Path) -> None:
@@ -264,7 +266,7 @@ def test_an_answer_that_the_record_lacks_is_counted_apart(tmp_path: Path) -> Non
         found = proof(ledger)
     assert words(found) == [ANSWER]
     assert (found.made, found.equal) == (0, 0)
-    assert word_table({"x": found})[-2].endswith("|  |")
+    assert word_table({"x": found})[-2].endswith("|  |  |")
 
 
 @pytest.mark.parametrize(
