@@ -333,7 +333,6 @@ def _small(world: World, trial: Trial | None, names: Sequence[str]) -> World:
 def _accumulated(world: World, subject: Subject, way: Way, names: Sequence[str], first: str) -> Edits | None:
     """Mends the task that fits nowhere, one after the other, each on the node where that is smallest."""
     edits: Edits = []
-    gone: frozenset[str] = frozenset()
     for _ in range(STEPS_MAX):
         trial, failed = _turn_of(world)
         if edits and _placed(trial, world.task):
@@ -341,12 +340,11 @@ def _accumulated(world: World, subject: Subject, way: Way, names: Sequence[str],
         if failed is None:
             return None
         task, table = failed
-        turn = Turn(task, trial.taken if trial is not None else {}, gone)
+        turn = Turn(task, trial.taken if trial is not None else {})
         more = _best(turn, table, world, way, [first] if not edits else names)
         if not more:
             return None
         world, edits = applied(world, more), merged([*edits, *more])
-        gone |= {one.uid for edit in more if isinstance(edit, Evict) for one in edit.pods}
     return None
 
 

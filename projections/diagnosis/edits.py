@@ -18,6 +18,9 @@ from projections.diagnosis.world import World, empty_like, roomier, with_labels,
 from volcano.objects.core import Affinity, Pod, PodSpec, Taint, Toleration
 from volcano.objects.selectors import describe_taint
 
+NEW_NODE = "new-node-"
+"""How nodes are called that are added on trial."""
+
 
 class Edit(Protocol):
     """One edit. `touches` says how large it is: the objects that it changes, a new node counted thrice, a label twice;
@@ -195,7 +198,8 @@ class AddNodes(One):
     asked: Amounts
 
     def apply(self, world: World) -> World:
-        names = [f"new-node-{number}" for number in range(1, self.count + 1)]
+        before = sum(node.name.startswith(NEW_NODE) for node in world.cluster.nodes)
+        names = [f"{NEW_NODE}{number}" for number in range(before + 1, before + self.count + 1)]
         return world.with_nodes({}, [empty_like(self.made, name) for name in names])
 
     def step(self) -> Step:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from projections.diagnosis.amounts import add, exceeding_asked, subtract
-from projections.diagnosis.edits import AddNodes, Edit
+from projections.diagnosis.edits import NEW_NODE, AddNodes, Edit
 from projections.diagnosis.edits_group import IgnoreProvisioner, OpenQueue, RaiseCapability, RaiseWeight
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.proof import Held, obstacle
@@ -66,12 +66,9 @@ def _cluster_larger(world: World, held: Held) -> list[list[Edit]]:
     if all(gate.verdict != "cluster-overused" for gate in gates):
         return []
     tasks = [task for task in group.tasks if task.pod is not None]
-    kinds = [kind for kind in node_kinds(world) if not tasks or _takes(kind, tasks[0], world)]
-    made = to_measure(tasks[0], world) if tasks else None
     asked = dict(world.asked_min)
     options: list[list[Edit]] = []
-    shapes = [(kind, kind.name) for kind in kinds] or ([(made, "")] if made is not None else [])
-    for node, like in shapes:
+    for node, like in shapes(world, tasks[0]) if tasks else [(kind, kind.name) for kind in node_kinds(world)]:
         count = fewest(
             lambda number, node=node, like=like: (  # type: ignore[misc]
                 obstacle(AddNodes(number, node, like, asked).apply(world), held) != "enqueue"
@@ -107,11 +104,10 @@ def _holding_less(name: str, world: World) -> list[list[Edit]]:
 
 
 def _larger(world: World, held: Held) -> list[list[Edit]]:
-    """As many more nodes as make the queue's share large enough, of each kind."""
-    asked = world.task.request if world.task is not None else {}
-    options: list[list[Edit]] = []
-    for node in node_kinds(world)[:KINDS_MAX]:
-        more = partial(AddNodes, made=node, like=node.name, asked=asked)
+    """As many more nodes as make the queue's share large enough, of each kind that would take the task too."""
+    task, options = world.task, list[list[Edit]]()
+    for node, like in shapes(world, task) if task is not None else ():
+        more = partial(AddNodes, made=node, like=like, asked=task.request if task is not None else {})
         count = fewest(lambda number, more=more: obstacle(more(number).apply(world), held) != "share", NODES_ADDED_MAX)  # type: ignore[misc]
         if count:
             options.append([more(count)])
@@ -138,19 +134,23 @@ def ghost_attachments(cluster: ClusterView) -> tuple[str, ...]:
 def more_nodes(world: World, task: TaskView, held: Held, small: World) -> Iterator[list[Edit]]:
     """As many new nodes as the subject needs, of each kind that would take the task, else made to measure. `small` is
     the world in which the number is searched."""
-    kinds = [(kind, kind.name) for kind in node_kinds(world) if _takes(kind, task, world)]
-    if not kinds:
-        made = to_measure(task, world)
-        kinds = [(made, "")] if made is not None and _takes(made, task, world) else []
     asked = task.request
     most = len(world.group.tasks) if world.group is not None and world.group.tasks else 1
-    for node, like in kinds[:KINDS_MAX]:
+    for node, like in shapes(world, task):
         count = fewest(
             lambda number, node=node, like=like: not obstacle(AddNodes(number, node, like, asked).apply(small), held),  # type: ignore[misc]
             most,
         )
         if count:
             yield [AddNodes(count, node, like, asked)]
+
+
+def shapes(world: World, task: TaskView) -> list[tuple[NodeView, str]]:
+    """Nodes that could be added for a task, each with the name of the one that it is like: of the kinds that there are
+    those that would take it, else one made to measure ('')."""
+    kinds = [(kind, kind.name) for kind in node_kinds(world) if _takes(kind, task, world)][:KINDS_MAX]
+    made = to_measure(task, world) if not kinds else None
+    return kinds or ([(made, "")] if made is not None and _takes(made, task, world) else [])
 
 
 def node_kinds(world: World) -> list[NodeView]:
@@ -166,7 +166,7 @@ def _takes(kind: NodeView, task: TaskView, world: World) -> bool:
     """Whether an empty node of that kind would take the task."""
     if task.pod is None:
         return False
-    node = empty_like(kind, "new-node-1")
+    node = empty_like(kind, f"{NEW_NODE}1")
     return not refuses(Evaluation(task, task.pod, world.with_nodes({}, [node]).cluster).on(node))
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from projections.diagnosis.amounts import add
+from projections.diagnosis.amounts import add, total
 from projections.diagnosis.claims import fully_bound
-from projections.diagnosis.gang import Trial, try_gang
+from projections.diagnosis.gang import Trial, ready_count, scheduling_order, try_gang
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.queues import enqueue_gates, ghost_gate, queue_gate, share_gate
 from projections.diagnosis.views import Amounts, TaskView, claim_names
@@ -81,10 +81,27 @@ def _queue(world: World, held: Held) -> str:
         return "queue"
     if group.pod_group.status.phase in {"", "Pending"}:
         return "enqueue" if enqueue_gates(group, dict(world.asked_min), world.cluster) else ""
-    request = asked_of(world.task, held.ghost)
+    request = total(asked_of(task, held.ghost) for task in up_to(world))
     if held.share and world.task is not None and share_gate(name, request, world.cluster) is not None:
         return "share"
     return "ghost" if held.ghost and ghost_gate(name, world.cluster) is not None else ""
+
+
+def up_to(world: World) -> list[TaskView]:
+    """The pod asked about, and those of its mates that have to have their place with it or before it: they take of the
+    queue's share too."""
+    task, group = world.task, world.group
+    if task is None or group is None:
+        return [task] if task is not None else []
+    order = scheduling_order([one for one in group.tasks if waits_for_a_node(one)])
+    place = next((index for index, one in enumerate(order) if one.uid == task.uid), None)
+    needed = group.min_member - ready_count(group)
+    return order[: max(place + 1, needed)] if place is not None else [task]
+
+
+def waits_for_a_node(task: TaskView) -> bool:
+    """Whether the allocate action tries a task."""
+    return task.status == "Pending" and not task.gated and not task.best_effort
 
 
 def asked_of(task: TaskView | None, ghost: bool) -> Amounts:

@@ -62,11 +62,10 @@ def differs(way: Way, found: Sequence[Reason]) -> bool:
 
 
 class Turn(NamedTuple):
-    """A task at its turn: what a trial has put on each node before it, and which pods have been evicted already."""
+    """A task at its turn: what a trial has put on each node before it."""
 
     task: TaskView
     taken: Mapping[str, Amounts]
-    gone: frozenset[str] = frozenset()
 
 
 def remedy(turn: Turn, node: NodeView, found: Sequence[Reason], world: World, way: Way) -> list[Edit] | None:
@@ -195,7 +194,7 @@ def _leaving(turn: Turn, node: NodeView, world: World) -> list[_Choice]:
     return [
         (rights(one, turn.task, world), one)
         for one in there
-        if one.uid not in turn.gone and one.status in {"Running", "Bound", "Binding"} and not one.critical
+        if one.key not in world.gone and one.status in {"Running", "Bound", "Binding"} and not one.critical
     ]
 
 

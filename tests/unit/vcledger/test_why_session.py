@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from projections.cache.fold import Delivery, observe
 from projections.cache.state import Cache
+from projections.diagnosis.case import Case
 from projections.diagnosis.edits import AddNodes, AskLess, Edit, Evict, Room, Tolerate, UseScheduler
 from projections.diagnosis.edits_group import IgnoreProvisioner, LowerMinMember, OpenQueue
+from projections.diagnosis.explain import explain
 from projections.diagnosis.views import ClusterView, GroupView, NodeView, QueueView, TaskView
 from projections.diagnosis.world import World
 from tests.unit.diagnosis.build import node, obj, pod
@@ -141,3 +145,116 @@ def test_a_nodes_object_says_what_its_view_says(pods_max: int | None) -> None:
     wanted: dict[str, Any] = {"cpu": "1500m", "memory": 1024}
     assert found.status.allocatable == (wanted if pods_max is None else {**wanted, "pods": 7})
     assert [one.status for one in found.status.conditions or ()] == ["True"]
+
+
+class Drawn(Made):
+    """A small cluster of any shape: nodes of (cpu, tainted, cordoned, labelled), running pods of (node, cpu), and a
+    group of which each member asks for `cpu`."""
+
+    def __init__(
+        self,
+        nodes: list[tuple[int, bool, bool, bool]],
+        running: list[tuple[int, int]],
+        minimum: int,
+        members: int,
+        cpu: int,
+        selector: bool,
+    ) -> None:
+        self.cache, self.pods = Cache("volcano-1.11"), dict[int, Pod]()
+        self.see("Queue", obj("Queue", metadata={"name": "default", "uid": "q"}, spec={"weight": 1}))
+        self.see("PodGroup", self.group("other", 1, "Running", "default"))
+        gpu = [{"key": "gpu", "effect": "NoSchedule"}]
+        for number, (size, tainted, cordoned, labelled) in enumerate(nodes):
+            labels = {"accel": "h100"} if labelled else {}
+            taints = gpu if tainted else None
+            made = node(f"n{number}", cpu=str(size), taints=taints, unschedulable=cordoned, labels=labels)
+            self.see("Node", made.node)
+        for number, (on, size) in enumerate(running):
+            if on < len(nodes):
+                self.see("Pod", self.member(f"run-{number}", "other", size, f"n{on}", False))
+        self.see("PodGroup", self.group("g", minimum, "Inqueue", "default"))
+        for number in range(members):
+            self.see("Pod", self.member(f"p-{number}", "g", cpu, "", selector))
+
+    def member(self, name: str, group: str, cpu: int, on: str, selector: bool) -> Any:
+        spec: dict[str, Any] = {
+            "annotations": {"scheduling.k8s.io/group-name": group},
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}],
+            "nodeSelector": {"accel": "h100"} if selector else None,
+            "nodeName": on,
+            "status": {"phase": "Running" if on else "Pending"},
+        }
+        return pod(name, **spec)
+
+    def case(self, subject: str, again: SessionProof | None = None) -> Case | None:
+        world = self.world(subject)
+        if world.task is None:
+            return None
+        return Case(
+            namespace="default",
+            name=subject,
+            uid=world.task.uid,
+            at=self.cache.position,
+            now=None,
+            cluster=world.cluster,
+            pod=world.task.pod,
+            task=world.task,
+            group=world.group,
+            group_name="g",
+            again=again,
+        )
+
+
+NODES = st.lists(st.tuples(st.integers(1, 8), st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=4)
+RUNNING = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=4)
+SHAPE = st.tuples(
+    NODES, RUNNING, st.integers(1, 4), st.integers(0, 2), st.integers(1, 6), st.booleans(), st.integers(0, 3)
+)
+
+
+def agree(
+    nodes: list[tuple[int, bool, bool, bool]],
+    running: list[tuple[int, int]],
+    minimum: int,
+    more: int,
+    cpu: int,
+    selector: bool,
+    which: int,
+) -> None:
+    """Whatever the rules prove, a session proves too."""
+    made = Drawn(nodes, running, minimum, minimum + more, cpu, selector)
+    by_rules, by_both = made.case(f"p-{which}"), made.case(f"p-{which}", made.proof())
+    if by_rules is None or by_both is None:
+        return
+    answer = explain(by_rules)
+    assert [one.text for one in explain(by_both).changes] == [one.text for one in answer.changes], answer.verdict
+
+
+@settings(max_examples=6, deadline=None)
+@given(SHAPE)
+def test_the_two_proofs_agree(drawn: tuple[Any, ...]) -> None:
+    agree(*drawn)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(SHAPE)
+def test_the_two_proofs_agree_often(drawn: tuple[Any, ...]) -> None:
+    agree(*drawn)
+
+
+def test_new_nodes_of_two_kinds_do_not_share_a_name() -> None:
+    world = Made().world()
+    small, large = world.cluster.nodes[0], node("large", cpu="32")
+    both = AddNodes(1, large, "large", {}).apply(AddNodes(2, small, "n1", {}).apply(world))
+    assert sorted(one.name for one in both.cluster.nodes) == ["n1", "new-node-1", "new-node-2", "new-node-3"]
+
+
+def test_nobody_is_evicted_twice() -> None:
+    """A queue at its share, on a node in debt: who has gone for the share does not go for the room once more."""
+    made = Drawn([(1, False, False, False)], [(0, 2)], 1, 2, 1, False)
+    of = made.case("p-1")
+    assert of is not None
+    for one in explain(of).changes:
+        pods = [key for step in one.steps for key in step.pods]
+        assert len(pods) == len(set(pods))
