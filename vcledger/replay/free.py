@@ -173,7 +173,10 @@ class FreeReplay:
 
     def _arrive(self, course: Course, uid: str) -> None:
         world = self.world
-        if course.uid in world.closed or uid in world.pods or course.key in world.by_key:
+        if course.uid in world.closed or uid in world.pods:
+            return
+        if course.key in world.by_key:
+            world.wait_for_name(course, uid)
             return
         if course.kept and uid == course.uid:
             self._observe("Pod", "ADDED", decode(course.kept), RECORDED)

@@ -115,6 +115,8 @@ class World:
         self.changed_jobs: dict[str, None] = {}
         self._payloads: dict[str, tuple[int, bytes]] = {}
         self._read: dict[str, tuple[int, Pod]] = {}
+        self.came: dict[str, None] = {}
+        self._name_taken: dict[str, list[str]] = {}
         self._number = 0
         self._gated: dict[str, list[Course]] = {}
         self._after: dict[str, list[Course]] = {}
@@ -148,9 +150,18 @@ class World:
             yield deed, uid
 
     def forget_until(self, now: int) -> None:
-        """Drops what has happened already, when a result ledger was read that reaches to `now`."""
-        for _ in self.take_due(now):
-            pass
+        """Drops what has happened already, when a result ledger was read that reaches to `now`; who could not come
+        then, as the name was taken, still waits for it."""
+        due = [uid for deed, uid in self.take_due(now) if deed in ("arrive", "again")]
+        due += [uid for uid, course in self.courses.items() if course.arrive is not None and course.arrive <= now]
+        for uid in due:
+            course = self.course_of[uid]
+            if uid not in self.came and course.uid not in self.closed and course.key in self.by_key:
+                self.wait_for_name(course, uid)
+
+    def wait_for_name(self, course: Course, uid: str) -> None:
+        """A pod comes once the one that has its name is gone."""
+        self._name_taken.setdefault(course.key, []).append(uid)
 
     def _plan(self, time: int, deed: Deed, uid: str) -> None:
         self._number += 1
@@ -233,7 +244,7 @@ class World:
             if change == "DELETED":
                 return
             pod = self.pods[uid] = self.by_key[key] = Alive(uid, course, obj, now)
-            self.unplaced[uid] = None
+            self.unplaced[uid] = self.came[uid] = None
             self._arrived(pod, now)
         pod.obj, pod.position = obj, position
         if change == "DELETED":
@@ -307,6 +318,8 @@ class World:
         del self.pods[pod.uid]
         if self.by_key.get(pod.key) is pod:
             del self.by_key[pod.key]
+            for uid in self._name_taken.pop(pod.key, ()):
+                self._plan(now, "arrive" if uid in self.courses else "again", uid)
         if (pod.evicted or self.node_lost(pod)) and course.uid not in self.closed and controlled(pod.obj):
             uid = made_uid(self.seed, "again", pod.uid)
             self.course_of[uid] = course

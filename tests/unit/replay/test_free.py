@@ -242,3 +242,37 @@ def test_a_replay_may_begin_within_the_record(tmp_path: Path) -> None:
     kept = lives(tmp_path / "out.db", "g0-0")
     assert kept[0][1:3] == ("Added", "Running")
     assert kept[-1][2] == "Succeeded"
+
+
+@pytest.mark.parametrize("steps", [0, 3, 5])
+def test_a_pod_whose_name_is_still_taken_comes_when_it_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    gang = Gang(1, 1, 4, 0, 10)
+    told_events = [
+        seen("ADDED", queue("default", 1), 0),
+        seen("ADDED", node("n0", 2, cpu="8"), 0),
+        seen("ADDED", group(0, gang, 3), 0),
+        seen("ADDED", member(0, 0, gang, 4, "", "Pending"), 1),
+        seen("MODIFIED", member(0, 0, gang, 5, "n0", "Running"), 1.2),
+        seen("DELETED", member(0, 0, gang, 6, "n0", "Running"), 10),
+    ]
+    second = member(0, 0, gang, 7, "", "Pending")
+    second["metadata"] |= {"uid": "pod-second", "ownerReferences": [OWNED]}  # another owner's pod of that name
+    told_events.append(seen("ADDED", second, 10))
+    late = [steps]
+
+    def stop() -> bool:
+        late[0] -= 1
+        return late[0] == 0
+
+    with Ledger.open(str(tmp_path / "source.db"), create=True) as source:
+        source.store.append(told_events)
+        monkeypatch.setattr(freely, "TOLD_EACH", 1)
+        free(source, tmp_path / "out.db", period_seconds=4.0, stop=stop)
+        if steps:
+            free(source, tmp_path / "out.db", period_seconds=4.0, resume=True)
+    history = lives(tmp_path / "out.db", "g0-0")
+    first = ["Added", "Modified", "Modified", "Modified", "Deleted"]  # placed at 4, running, told to go, gone
+    assert [one[1] for one in history] == [*first, "Added", "Modified", "Modified"]
+    assert history[4][0] == history[5][0] == 12.8
