@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.replay.traces import Gang, Stage, ledger_of
@@ -20,6 +20,7 @@ from vcledger.ledger import Ledger
 from vcledger.replay.digest import result_digest
 from vcledger.replay.engine import ReplayPlan, ReplayResult, run_replay
 from vcledger.replay.whatif_text import read_changes
+from vcledger.testing.profiles import share
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
 from volcano.objects.core import Node, Pod
 from volcano.objects.quantity import milli_value
@@ -50,11 +51,12 @@ def replayed(
     *,
     seed: int = 0,
     changes: dict[str, list[str]] | None = None,
+    conf: str = "",
 ) -> None:
     """Replays the stage freely and shows the result ledger."""
     with TemporaryDirectory() as folder:
         trace, out = ledger_of(stage, Path(folder) / "trace.db"), str(Path(folder) / "out.db")
-        plan = ReplayPlan(mode="free", seed=seed, changes=read_changes(**(changes or {})))  # type: ignore[arg-type]
+        plan = ReplayPlan(mode="free", seed=seed, conf=conf, changes=read_changes(**(changes or {})))  # type: ignore[arg-type]
         with Ledger.open(trace, read_only=True) as source:
             result = run_replay(source, plan, out=out)
         with Ledger.open(out, read_only=True) as ledger:
@@ -99,7 +101,7 @@ class Seen:
         return [name for name, uids in self.began.items() if len(uids) < self.least[name]]
 
 
-@settings(max_examples=12)
+@settings(max_examples=share(12))
 @given(stages, st.integers(0, 3))
 def test_no_node_is_overfilled_and_gangs_run_whole_or_not_at_all(stage: Stage, seed: int) -> None:
     def look(ledger: Ledger, result: ReplayResult) -> None:
@@ -117,7 +119,36 @@ def test_no_node_is_overfilled_and_gangs_run_whole_or_not_at_all(stage: Stage, s
     replayed(stage, look, seed=seed)
 
 
-@settings(max_examples=6)
+VICTIMS = """
+actions: "enqueue, allocate, backfill, preempt, reclaim"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+"""
+"""A configuration in which queues take back from each other."""
+
+
+@settings(max_examples=share(12))
+@given(stages, st.integers(0, 3))
+def test_no_node_is_overfilled_where_pods_are_told_to_go(stage: Stage, seed: int) -> None:
+    def look(ledger: Ledger, result: ReplayResult) -> None:
+        seen = Seen(stage)
+        for recorded in ledger.recorded():
+            seen.see(recorded.event)
+            assert seen.overfilled() == []
+        event(f"evictions: {min(3, result.evictions)}")
+
+    replayed(stage, look, seed=seed, conf=VICTIMS)
+
+
+@settings(max_examples=share(6))
 @given(stages, st.integers(0, 3))
 def test_the_same_seed_gives_the_same_log(stage: Stage, seed: int) -> None:
     digests: list[str] = []
@@ -131,7 +162,7 @@ def test_the_same_seed_gives_the_same_log(stage: Stage, seed: int) -> None:
     assert digests[0] == digests[1]
 
 
-@settings(max_examples=8)
+@settings(max_examples=share(8))
 @given(stages)
 def test_where_there_is_room_for_all_nobody_starves(stage: Stage) -> None:
     def look(ledger: Ledger, result: ReplayResult) -> None:
@@ -142,7 +173,7 @@ def test_where_there_is_room_for_all_nobody_starves(stage: Stage) -> None:
     replayed(stage, look, changes={"add": [f"{len(stage.gangs)}:cpu={cpus},memory=1000Gi"]})
 
 
-@settings(max_examples=8)
+@settings(max_examples=share(8))
 @given(stages, st.integers(1, 20), st.integers(0, 3))
 def test_interrupted_anywhere_it_goes_on_to_the_same_end(stage: Stage, steps: int, seed: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
