@@ -54,8 +54,7 @@ ALL_CHECKS = frozenset(
 """The families of predicates that the predicates plugin may switch on (`Session.checks`): those of the reasons that
 they give; pod-affinity covers anti-affinity, volumes claims and their access modes."""
 
-_COLUMNS_MAX = 1024
-_FEW = 64
+_COLUMNS_MAX, _REFUSALS_MAX = 1024, 1024
 
 
 class ShapeColumns:
@@ -363,6 +362,8 @@ class Feasible:
         version = (*self.table.version, self.checks)
         known = self._refusals.get(shape)
         if known is None or known[0] != version:
+            if len(self._refusals) >= _REFUSALS_MAX:
+                self._refusals.clear()
             known = self._refusals[shape] = version, refusals_of(self, task)
         return known[1]
 
