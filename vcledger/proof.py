@@ -3,7 +3,7 @@
 Owns the questions, their counts and the tables of docs/proof.md. Must not know predicates nor sentences. Called by the
 tests over the recordings, and by anybody on a ledger of their own, with the scheduler's own configuration file:
 
-    python -m vcledger.proof LEDGER [--conf FILE] [--scheduler-args FILE]
+    python -m vcledger.proof LEDGER [--cluster C] [--conf FILE] [--scheduler-args FILE]
 """
 
 from __future__ import annotations
@@ -167,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables of a ledger; 1 when a bind was refused, 2 when something can't be read."""
     parser = argparse.ArgumentParser(prog="python -m vcledger.proof", description=__doc__.splitlines()[0])
     parser.add_argument("ledger", help="a path or a URL")
+    parser.add_argument("--cluster", help="which, of several in the ledger")
     parser.add_argument("--conf", type=Path, help="the scheduler's configuration file, for whole sessions")
     parser.add_argument("--scheduler-args", type=Path, help="its command line, as far as its cache depends on it")
     asked = parser.parse_args(arguments)
@@ -176,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.scheduler_args is not None:
             config = config_of(asked.scheduler_args.read_text(encoding="utf-8"))
         with Ledger.open(asked.ledger, read_only=True) as ledger:
-            found = proof(ledger, config=config, conf=conf)
+            found = proof(ledger, cluster=asked.cluster, config=config, conf=conf)
     except (VcledgerError, EventStoreError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
