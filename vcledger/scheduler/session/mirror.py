@@ -15,10 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from projections.cache.jobs import priority_of
-from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef, TaskInfo
-from projections.cache.tasks import OWN_CLAIM
-from projections.diagnosis.claims import fully_bound, selected_node
-from projections.diagnosis.views import INDEX_LABEL, PlacedPod
+from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef
+from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler.session.feasible import Feasible
 from vcledger.scheduler.session.model import (
     FIRST_NAMES,
@@ -31,15 +29,14 @@ from vcledger.scheduler.session.model import (
 )
 from vcledger.scheduler.session.nodes import NodeTable
 from vcledger.scheduler.session.placed import PlacedPods
-from vcledger.scheduler.session.shape import Shapes
+from vcledger.scheduler.session.reader import Reader
 from vcledger.scheduler.session.sums import QueueSums, limits_of, part_of, resource_of
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
-from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource
 from volcano.objects.status import TERMINATED_STATUSES, TaskStatus
 
 _BINDING = int(TaskStatus.BINDING)
 _TERMINATED = frozenset(int(status) for status in TERMINATED_STATUSES)
-_VECTORS_MAX, _SHAPES_MAX = 100_000, 20_000
+_SHAPES_MAX = 20_000
 _NODE_KINDS = frozenset({"Node", "CSINode", "Numatopology"})
 
 
@@ -62,7 +59,7 @@ class Mirror:
         volumes: Mapping[str, PersistentVolume] | None = None,
         infers_assumed: bool = False,
     ) -> None:
-        self.cache, self._pod_of = cache, pod_of
+        self.cache, self.pod_of = cache, pod_of
         self.claims = cache.claims if claims is None else claims
         self.volumes = cache.volumes if volumes is None else volumes
         self.infers_assumed = infers_assumed
@@ -79,23 +76,20 @@ class Mirror:
     def _begin(self, resources: Resources) -> None:
         self.resources = resources
         self.nodes = NodeTable(resources)
-        self.shapes = Shapes(resources)
+        self._reader = Reader(self, resources)
         self.groups: dict[str, SessionJob] = {}
         self.jobs: dict[str, SessionJob] = {}
         self.waiting: dict[str, SessionJob] = {}
         self.unadmitted: dict[str, SessionJob] = {}
         self.queues: dict[str, SessionQueue] = {}
-        self._placed = PlacedPods(self.cache, self._pod_of)
+        self._placed = PlacedPods(self.cache, self.pod_of)
         self.revision = 0
         self._tasks_of: dict[str, list[tuple[str, str]]] = {}
         self._nodes_of: dict[str, tuple[str, ...]] = {}
         self._on_node: dict[str, dict[str, SessionTask]] = {}
         self._held: dict[str, dict[str, SessionTask]] = {}
         self._of_queue: dict[str, dict[str, None]] = {}
-        self._pods: dict[str, Pod] = {}
         self._sums = QueueSums(resources.width, self.queues)
-        self._vectors: dict[int, tuple[Resource, Vector]] = {}
-        self._missing: dict[str, None] = {}
         self._fresh: dict[str, None] = {}
         self._total: Vector | None = None
         self.feasible = Feasible(self)
@@ -144,8 +138,8 @@ class Mirror:
             self._build(Resources())
         elif self._dirty_pods or self._dirty_jobs or self._dirty_nodes or self._dirty_queues:
             self._catch_up()
-        while self._missing:
-            names = sorted({*self.resources.names, *self._missing} - set(FIRST_NAMES))
+        while self._reader.missing:
+            names = sorted({*self.resources.names, *self._reader.missing} - set(FIRST_NAMES))
             self._build(Resources((*FIRST_NAMES, *names)))
         self._resyncs = self._to_be_read_again()
 
@@ -189,8 +183,8 @@ class Mirror:
             self._settle(uid)
         nodes, self._dirty_nodes = self._dirty_nodes, {}
         self._rows(nodes)
-        if len(self.shapes) > _SHAPES_MAX:
-            self.shapes.keep({id(task.like) for job in self.waiting.values() for task in job.pending()})
+        if len(self._reader.shapes) > _SHAPES_MAX:
+            self._reader.shapes.keep({id(task.like) for job in self.waiting.values() for task in job.pending()})
             self.feasible.forget()
 
     # --- pods and tasks -----------------------------------------------------------------------------------------------
@@ -227,67 +221,16 @@ class Mirror:
             self._drop(job, old)
         if task is None:
             return False
-        self._take(job, self._made(task, ref if ref is not None and ref.uid == task_uid else None))
+        self._take(job, self._reader.made(task, ref if ref is not None and ref.uid == task_uid else None))
         return True
-
-    def _made(self, info: TaskInfo, ref: PodRef | None) -> SessionTask:
-        request = self.shared(info.resreq)
-        task = SessionTask(
-            uid=info.uid,
-            namespace=info.namespace,
-            name=info.name,
-            job=info.job,
-            status=int(info.status),
-            node=info.node_name,
-            request=request,
-            role=info.role,
-            priority=info.priority,
-            preemptable=info.preemptable,
-            best_effort=info.best_effort,
-            gated=info.gated,
-            position=ref.position if ref is not None else 0,
-            unread=True,
-        )
-        place = self._assumed(ref) if self.infers_assumed and task.status == PENDING and ref is not None else ""
-        if place:
-            task.status, task.node = _BINDING, place
-        elif task.status == PENDING:
-            self.read(task)
-        return task
-
-    def _assumed(self, ref: PodRef) -> str:
-        """The node for which a volume of a pod is being made; '' for none."""
-        if ref.deleting or ref.node_name:
-            return ""
-        for name in ref.claims:
-            claim = self.claims.get(f"{ref.namespace}/{name.removeprefix(OWN_CLAIM)}")
-            if claim is not None and not fully_bound(claim) and selected_node(claim):
-                return selected_node(claim)
-        return ""
 
     def pod(self, task: SessionTask) -> Pod | None:
         """The task's object; None when the cache has another pod of that name, or none."""
-        known = self._pods.get(task.uid)
-        if known is not None:
-            return known
-        ref = self.cache.pods.get(task.key)
-        return self._pod_of(ref) if ref is not None and ref.uid == task.uid else None
+        return self._reader.pod(task)
 
     def read(self, task: SessionTask) -> None:
-        """Fills in what follows from the pod's object."""
-        task.unread = False
-        pod = self.pod(task)
-        if pod is None:
-            return
-        if task.status == PENDING:
-            self._pods[task.uid] = pod
-        task.created = pod.metadata.creation_timestamp or ""
-        task.nominated = pod.status.nominated_node_name
-        label = (pod.metadata.labels or {}).get(INDEX_LABEL, "")
-        task.index = int(label) if label.isascii() and label.isdigit() else 0
-        info = self.cache.jobs[task.job].tasks.get(task.uid) if task.job in self.cache.jobs else None
-        if info is not None:
-            task.like = self.shapes.of(pod, info.resreq, task.request, task.best_effort)
+        """Fills in what of a task follows from the pod's object."""
+        self._reader.read(task)
 
     def _take(self, job: SessionJob, task: SessionTask) -> None:
         job.add(task)
@@ -302,7 +245,7 @@ class Mirror:
 
     def _drop(self, job: SessionJob, task: SessionTask) -> None:
         job.remove(task)
-        self._pods.pop(task.uid, None)
+        self._reader.forget(task)
         if task.status == PENDING:
             job.asked = job.asked - task.request
         if task.node:
@@ -339,7 +282,7 @@ class Mirror:
             self._fresh[uid] = None
             for task in info.tasks.values():
                 ref = self.cache.pods.get(task.key)
-                self._take(job, self._made(task, ref if ref is not None and ref.uid == task.uid else None))
+                self._take(job, self._reader.made(task, ref if ref is not None and ref.uid == task.uid else None))
                 pairs = self._tasks_of.setdefault(task.key, [])
                 if (uid, task.uid) not in pairs:
                     pairs.append((uid, task.uid))
@@ -358,7 +301,7 @@ class Mirror:
         job.min_available = info.min_available
         job.task_min_available = dict(info.task_min_available)
         stated = group.spec.min_resources
-        job.least = self.shared(resource_of(tuple(stated.items()))) if stated else None
+        job.least = self._reader.shared(resource_of(tuple(stated.items()))) if stated else None
         job.preemptable = info.preemptable
         job.phase = group.status.phase
         job.position = info.position
@@ -378,7 +321,7 @@ class Mirror:
         job, info = self.groups.get(uid), self.cache.jobs.get(uid)
         if job is None or info is None:
             return
-        job.allocated = self.amounts(info.allocated)
+        job.allocated = self._reader.amounts(info.allocated)
         for task in job.by_status.get(_BINDING, {}).values() if self.infers_assumed else ():
             if task.uid in self._held.get(task.node, {}):
                 job.allocated = job.allocated + task.request
@@ -438,13 +381,13 @@ class Mirror:
 
     def _row(self, row: int, info: NodeInfo) -> None:
         table = self.nodes
-        allocatable = self.amounts(info.allocatable, reported=True)
+        allocatable = self._reader.amounts(info.allocatable, reported=True)
         if not np.array_equal(table.allocatable[row], allocatable):
             table.allocatable[row], self._total = allocatable, None
-        table.idle[row] = self.amounts(info.idle)
-        table.used[row] = self.amounts(info.used)
-        table.releasing[row] = self.amounts(info.releasing)
-        table.pipelined[row] = self.amounts(info.pipelined)
+        table.idle[row] = self._reader.amounts(info.idle)
+        table.used[row] = self._reader.amounts(info.used)
+        table.releasing[row] = self._reader.amounts(info.releasing)
+        table.pipelined[row] = self._reader.amounts(info.pipelined)
         table.pod_counts[row] = info.task_count
         table.pods_max[row] = info.allocatable.max_task_num
         for task in self._held.get(info.name, {}).values():
@@ -462,33 +405,6 @@ class Mirror:
         if self._total is None:
             self._total = self.nodes.allocatable.sum(axis=0)
         return self._total
-
-    # --- amounts ------------------------------------------------------------------------------------------------------
-
-    def shared(self, resource: Resource) -> Vector:
-        """The vector of a request, which nobody changes in place: made once."""
-        known = self._vectors.get(id(resource))
-        if known is not None:
-            return known[1]
-        if len(self._vectors) >= _VECTORS_MAX:
-            self._vectors.clear()
-        made = self.amounts(resource)
-        self._vectors[id(resource)] = (resource, made)
-        return made
-
-    def amounts(self, resource: Resource, *, reported: bool = False) -> Vector:
-        """An amount as a vector. A name without a column is noted, and gets one before the refresh is over. Under
-        `exact` the attachments of a driver count only where some node says how many it takes (`reported`): nothing else
-        limits them, neither on a node nor in a queue."""
-        column = self.resources.column
-        made = np.zeros(self.resources.width)
-        made[0], made[1] = resource.milli_cpu, resource.memory
-        for name, amount in (resource.scalars or {}).items():
-            if name in column:
-                made[column[name]] = amount
-            elif amount and (reported or not self.exact or not name.startswith(CSI_ATTACH_PREFIX)):
-                self._missing[name] = None
-        return made
 
     def _limits(self, amounts: dict[str, float], missing: float = 0.0) -> Vector:
         return self.resources.vector(amounts, missing)

@@ -1,0 +1,131 @@
+"""From the cache's tasks and amounts to the session's.
+
+Owns that reading: a pod's object is read for tasks that wait, and once. Must not know jobs nor queues. Called by
+`vcledger.scheduler.session.mirror`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from projections.cache.state import PodRef, TaskInfo
+from projections.cache.tasks import OWN_CLAIM
+from projections.diagnosis.claims import fully_bound, selected_node
+from projections.diagnosis.views import INDEX_LABEL
+from vcledger.scheduler.session.model import PENDING, Resources, SessionTask, Vector
+from vcledger.scheduler.session.shape import Shapes
+from volcano.objects.core import Pod
+from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource
+from volcano.objects.status import TaskStatus
+
+if TYPE_CHECKING:
+    from vcledger.scheduler.session.mirror import Mirror
+
+_BINDING = int(TaskStatus.BINDING)
+_VECTORS_MAX = 100_000
+
+
+class Reader:
+    """`missing` are the names of resources that were met and have no column yet."""
+
+    def __init__(self, mirror: Mirror, resources: Resources) -> None:
+        self.mirror, self.resources = mirror, resources
+        self.shapes = Shapes(resources)
+        self.missing: dict[str, None] = {}
+        self._pods: dict[str, Pod] = {}
+        self._vectors: dict[int, tuple[Resource, Vector]] = {}
+
+    def made(self, info: TaskInfo, ref: PodRef | None) -> SessionTask:
+        """A task of the cache; `ref` is its pod, None when that is not known."""
+        request = self.shared(info.resreq)
+        task = SessionTask(
+            uid=info.uid,
+            namespace=info.namespace,
+            name=info.name,
+            job=info.job,
+            status=int(info.status),
+            node=info.node_name,
+            request=request,
+            role=info.role,
+            priority=info.priority,
+            preemptable=info.preemptable,
+            best_effort=info.best_effort,
+            gated=info.gated,
+            position=ref.position if ref is not None else 0,
+            unread=True,
+        )
+        mirror = self.mirror
+        place = self._assumed(ref) if mirror.infers_assumed and task.status == PENDING and ref is not None else ""
+        if place:
+            task.status, task.node = _BINDING, place
+        elif task.status == PENDING:
+            self.read(task)
+        return task
+
+    def _assumed(self, ref: PodRef) -> str:
+        """The node for which a volume of a pod is being made; '' for none."""
+        if ref.deleting or ref.node_name:
+            return ""
+        for name in ref.claims:
+            claim = self.mirror.claims.get(f"{ref.namespace}/{name.removeprefix(OWN_CLAIM)}")
+            if claim is not None and not fully_bound(claim) and selected_node(claim):
+                return selected_node(claim)
+        return ""
+
+    def pod(self, task: SessionTask) -> Pod | None:
+        """The task's object; None when the cache has another pod of that name, or none."""
+        known = self._pods.get(task.uid)
+        if known is not None:
+            return known
+        ref = self.mirror.cache.pods.get(task.key)
+        return self.mirror.pod_of(ref) if ref is not None and ref.uid == task.uid else None
+
+    def read(self, task: SessionTask) -> None:
+        """Fills in what follows from the pod's object."""
+        task.unread = False
+        pod = self.pod(task)
+        if pod is None:
+            return
+        if task.status == PENDING:
+            self._pods[task.uid] = pod
+        task.created = pod.metadata.creation_timestamp or ""
+        task.nominated = pod.status.nominated_node_name
+        label = (pod.metadata.labels or {}).get(INDEX_LABEL, "")
+        task.index = int(label) if label.isascii() and label.isdigit() else 0
+        info = self.mirror.cache.jobs[task.job].tasks.get(task.uid) if task.job in self.mirror.cache.jobs else None
+        if info is not None:
+            task.like = self.shapes.of(pod, info.resreq, task.request, task.best_effort)
+
+    def forget(self, task: SessionTask) -> None:
+        """A task is no longer, or is made anew."""
+        self._pods.pop(task.uid, None)
+
+    def shared(self, resource: Resource) -> Vector:
+        """The vector of a request, which nobody changes in place: made once."""
+        known = self._vectors.get(id(resource))
+        if known is not None:
+            return known[1]
+        if len(self._vectors) >= _VECTORS_MAX:
+            self._vectors.clear()
+        made = self.amounts(resource)
+        self._vectors[id(resource)] = (resource, made)
+        return made
+
+    def amounts(self, resource: Resource, *, reported: bool = False) -> Vector:
+        """An amount as a vector. A name without a column is noted, and gets one before the refresh is over. Under
+        `exact` the attachments of a driver count only where some node says how many it takes (`reported`): nothing else
+        limits them, neither on a node nor in a queue."""
+        column = self.resources.column
+        made = np.zeros(self.resources.width)
+        made[0], made[1] = resource.milli_cpu, resource.memory
+        for name, amount in (resource.scalars or {}).items():
+            if name in column:
+                made[column[name]] = amount
+            elif amount and (reported or not self.mirror.exact or not name.startswith(CSI_ATTACH_PREFIX)):
+                self.missing[name] = None
+        return made
+
+
+__all__ = ["Reader"]
