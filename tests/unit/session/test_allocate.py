@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.session import measure
 from tests.unit.session.world import CONF, Object, World, group, node, pod, queue
 from vcledger.scheduler.session.conf import PluginConf, SessionConf
 from vcledger.scheduler.session.events import events_of
@@ -351,3 +352,8 @@ def test_a_queue_that_gets_nothing_more_is_passed_over_and_its_gang_has_its_sent
     )
     assert outcome.jobs["d/w"].sentence == said
     assert outcome.jobs["d/o"].sentence == ""
+
+
+def test_the_bench_places_all_its_pods() -> None:
+    done = measure(nodes=30, pods=60)
+    assert done.placed == 60
