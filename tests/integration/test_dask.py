@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.unit.cli.conftest import Call, call
 from tests.unit.replay.test_workers import LONG, digests, jobs_of, told
-from tests.unit.replay.traces import ledger_of
+from tests.unit.replay.traces import Gang, Stage, ledger_of
 from vcledger.replay.on_dask import DaskMissing, DaskUnreachable, run_on_dask
 from vcledger.replay.result import ResultExists
 from vcledger.replay.workers import Blind, run_here, run_jobs
+
+__all__ = ["call"]
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +32,7 @@ def cluster() -> Iterator[Any]:
         yield found
 
 
-def test_a_worker_is_killed_and_the_results_are_the_same(cluster: Any, tmp_path: Path) -> None:
+def test_a_worker_is_killed_and_the_results_are_the_same(cluster: Any, tmp_path: Path, call: Call) -> None:
     trace = ledger_of(LONG._replace(gangs=LONG.gangs[:70]), tmp_path / "long.db")
     for name in ("calm", "killed"):
         (tmp_path / name).mkdir()
@@ -51,6 +54,10 @@ def test_a_worker_is_killed_and_the_results_are_the_same(cluster: Any, tmp_path:
     assert [ran.label for ran in found] == ["base", "more"]
     assert told(found) == expected
     assert digests(jobs) == digests(calm)
+    small = ledger_of(Stage((4,), (Gang(2, 2, 1, 1, 5),)), tmp_path / "small.db")
+    shown = call("replay", "--mode", "free", "--dask", cluster.scheduler_address, "--seeds", "1..2", db=small)
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.split()[:7] == ["RECORDED", "BASE", "SEED", "1", "BASE", "SEED", "2"]
     with pytest.raises(ResultExists, match="holds a ledger already"):
         run_jobs(jobs, dask=cluster.scheduler_address)
 

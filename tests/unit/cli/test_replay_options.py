@@ -9,9 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress
 
 from cli.common import INTERRUPTED, Failure
-from cli.replaying import all_done, as_data, compared, how_to_go_on, show_table, told_to_stop, with_places
+from cli.replaying import (
+    BARS_MAX,
+    Bars,
+    all_done,
+    as_data,
+    compared,
+    how_to_go_on,
+    show_table,
+    shown,
+    told_to_stop,
+    with_places,
+)
 from tests.unit.cli.conftest import Call
 from tests.unit.vcledger.build import life
 from vcledger.ledger import Ledger
@@ -204,3 +216,42 @@ def test_replays_as_data() -> None:
     first, second = data["replays"]
     assert (first["name"], first["seed"], first["changes"], first["result"]["placed"]) == ("base", 1, [], 1)
     assert (second["variant"], second["changes"], second["error"]) == ("n1", ["n1"], "no good")
+
+
+# --- looking on ----------------------------------------------------------------------------------------------------
+
+
+def bars_of(labels: list[str]) -> tuple[Bars, Progress]:
+    progress = Progress(disable=True)
+    return Bars(labels, progress), progress
+
+
+def seen(progress: Progress) -> list[tuple[str, float]]:
+    return [(task.description, task.completed) for task in progress.tasks]
+
+
+def test_one_replay_has_one_bar_from_the_beginning() -> None:
+    bars, progress = bars_of(["base"])
+    assert seen(progress) == [("replay", 0)]
+    bars.moved(0, 0.25)
+    assert seen(progress) == [("replay", 0.25)]
+
+
+def test_of_several_those_that_run_have_a_bar_beside_that_of_all() -> None:
+    jobs = jobs_of(None, *(f"n{number}" for number in range(12)))
+    bars, progress = bars_of([job.label for job in jobs])
+    for number in range(12):
+        bars.moved(number, 0.5)
+    assert len(progress.tasks) == 1 + BARS_MAX
+    bars.done(0, Ran("base", result_of(jobs[0])))
+    bars.done(1, Ran("n0", result_of(jobs[1], finished=False)))
+    assert seen(progress)[0] == ("replays", 1)
+    assert [label for label, _ in seen(progress)[1:]] == [f"n{number}" for number in range(1, BARS_MAX - 1)]
+
+
+def test_bars_are_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    with shown(["a"]) as blind:
+        assert not isinstance(blind, Bars)
+    monkeypatch.setattr("cli.render.on_terminal", lambda: True)
+    with shown(["a"]) as watcher:
+        assert isinstance(watcher, Bars)
