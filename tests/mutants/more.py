@@ -188,7 +188,7 @@ def suites(file: str) -> Sequence[str]:
 
 def at_import(result: Result) -> Result:
     """A change with which the module can't even be imported is one that every test notices."""
-    if result.outcome == BROKEN and result.by.startswith(COLLECTING):
+    if result.outcome == BROKEN and result.by.startswith((COLLECTING, "pytest ended with 4")):
         return result._replace(outcome=KILLED, by=IMPORT)
     return result
 

@@ -428,7 +428,7 @@ def _why(world: World, fact: Fact) -> dict[str, Any]:
         answer: Explanation = why(world.ledger, namespace, name, cluster=world.cluster, model="exact")
     except NoSuchPod as error:
         return {"must_mention": str(error), "must_not_mention": str(error), "first_cause": "", "per_node": {}}
-    text = plain(lines(answer))
+    text = plain(lines(answer, full=True))
     return {
         "must_mention": text,
         "must_not_mention": text,

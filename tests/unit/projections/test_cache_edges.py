@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from projections.cache import Cache, Delivery, digest, observe
+from projections.cache import Cache, CacheProjection, Delivery, digest, observe
 from projections.cache import pods as pods_module
 from projections.cache.actions import assume
 from projections.cache.fold import deliver_to_handler, evolve
@@ -61,6 +61,17 @@ def test_what_a_queue_holds_is_part_of_the_digest() -> None:
     assert digest(waiting) != before
     waiting.pending_cleanup["ns/g"] = retry
     assert digest(waiting) == before
+
+
+def test_what_was_touched_is_kept_for_the_next_snapshot_however_long_that_takes() -> None:
+    """Only a cache that nobody takes snapshots of forgets it now and then."""
+    projection = CacheProjection("exact")
+    cache = projection.initial()
+    chain = [projection.dump(cache)]
+    for position, event in enumerate(events(("Pod", POD, 1), ("Queue", {"metadata": {"name": "q"}}, 1)), 4_095):
+        cache = projection.evolve(cache, event._replace(position=position))
+    chain.append(projection.dump_changes(cache))
+    assert projection.digest(projection.load(chain)) == projection.digest(cache)
 
 
 def test_what_comes_late_is_not_folded() -> None:
