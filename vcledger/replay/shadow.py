@@ -52,7 +52,7 @@ class Event(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the session would do with a pod: a node, or '' and why not."""
+    """What the session would do with a pod: a node, '' for none, and why."""
 
     node: str
     reason: str
@@ -211,14 +211,13 @@ class Shadow:
         kind = "infeasible" if refused else "other_node" if answer.node else "only_there"
         self.counts[kind] += 1
         why = f"placed on {node}" + (f", which is refused here: {'; '.join(refused)}" if refused else "")
-        here = f"would be placed on {answer.node}" if answer.node else answer.reason
         self._differs(
             Divergence(
                 recorded.position,
                 f"{recorded.namespace}/{recorded.name}",
                 kind,
                 Side(node, self.now, why),
-                Side(answer.node, answer.time, here),
+                Side(answer.node, answer.time, answer.reason),
             )
         )
 
@@ -303,7 +302,8 @@ class Shadow:
                 self._said[uid] = unfit.message
 
     def _would_place(self, decision: Placed, wanted: bool) -> None:
-        uid, answer = decision.task.uid, Answer(decision.node, "", self.now)
+        score = f", score {decision.score:.6g}" if decision.score is not None else ""
+        uid, answer = decision.task.uid, Answer(decision.node, f"would be placed on {decision.node}{score}", self.now)
         if wanted:
             self._answers[uid] = answer
         elif uid not in self._open:
@@ -335,7 +335,7 @@ class Shadow:
         self.counts["only_here"] += 1
         ref = self.cache.pods.get(found.key)
         there = Side("", None, "left pending")
-        here = Side(found.answer.node, found.answer.time, f"would be placed on {found.answer.node}")
+        here = Side(found.answer.node, found.answer.time, found.answer.reason)
         position = ref.position if ref is not None else found.position
         self._differs(Divergence(min(position, found.position) or position, found.key, "only_here", there, here))
 

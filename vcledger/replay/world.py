@@ -22,7 +22,13 @@ from vcledger.replay.record import ENDED, Record, decode, encode, job_owner, tol
 from vcledger.replay.result import made_uid
 from volcano.events.base import DomainEvent, Recorded, Subject
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
-from volcano.events.scheduling import TaskPipelined, TaskUnschedulable
+from volcano.events.scheduling import (
+    AllocationDiscarded,
+    JobConsidered,
+    TaskAllocated,
+    TaskPipelined,
+    TaskUnschedulable,
+)
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
@@ -77,6 +83,7 @@ class Placing:
     position: int = 0
     queue: str = ""
     said: str = ""
+    score: float | None = None
 
 
 class World:
@@ -106,6 +113,7 @@ class World:
         self.closed: dict[str, int] = {}
         self.placings: dict[str, Placing] = {}
         self.said: dict[str, str] = {}
+        self.jobs_said: dict[str, str] = {}
         self.on_node: dict[str, dict[str, None]] = {}
         self.evictions = self.broken = 0
         self.unplaced: dict[str, None] = {}
@@ -184,8 +192,16 @@ class World:
             self.said[key] = text
         else:
             self.said.pop(key, None)
-        if isinstance(event, TaskUnschedulable) and (course := self.course_of.get(subject.uid)) is not None:
+        if isinstance(event, JobConsidered):
+            self.jobs_said[event.job] = event.message or event.reason or event.outcome
+            return
+        course = self.course_of.get(subject.uid)
+        if course is None:
+            return
+        if isinstance(event, TaskUnschedulable):
             self.placings[course.uid].said = event.message
+        elif isinstance(event, TaskAllocated) and self.placings[course.uid].placed is None:
+            self.placings[course.uid].score = event.score
 
     def observe(self, position: int, now: int, kind: str, change: str, obj: dict[str, Any], payload: bytes) -> None:
         """An object added, changed or gone at `position` of the result ledger."""
@@ -443,14 +459,14 @@ def repeatable(event: DomainEvent) -> str | None:
         return f"{event.reason} {event.message}"
     if isinstance(event, TaskPipelined):
         return f"pipelined {event.node}"
-    if type(event).__name__ in ("JobConsidered", "AllocationDiscarded"):
+    if isinstance(event, JobConsidered | AllocationDiscarded):
         return encode(event).decode()
     return None
 
 
 def key_of(subject: Subject, event: DomainEvent) -> str:
     """What an event speaks of, apart from its cycle: the same words about the same are not said again."""
-    return f"{type(event).__name__ == 'JobConsidered'} {subject.kind}/{subject.namespace}/{subject.name}/{subject.uid}"
+    return f"{isinstance(event, JobConsidered)} {subject.kind}/{subject.namespace}/{subject.name}/{subject.uid}"
 
 
 __all__ = ["Alive", "Placing", "Standing", "World", "controlled", "key_of", "repeatable"]
