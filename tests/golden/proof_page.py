@@ -71,13 +71,18 @@ class Recording:
             return run_replay(ledger, ReplayPlan(mode="shadow", conf=self.conf, options=self.config)).counts
 
     @cached_property
-    def waiting(self) -> list[Waiting]:
-        """Which pods wait in a free replay under its own configuration."""
+    def freely(self) -> str:
+        """The path of what a free replay under its own configuration gives."""
         out = str(self.folder / f"{self.name}-free.db")
         with Ledger.open(self.ledger, read_only=True) as record:
             run_replay(record, ReplayPlan(mode="free", conf=self.conf, options=self.config), out=out)
-            with Ledger.open(out, read_only=True) as replay:
-                return waiting_pods(record, replay, cluster=CLUSTER)
+        return out
+
+    @cached_property
+    def waiting(self) -> list[Waiting]:
+        """Which pods wait in that replay."""
+        with Ledger.open(self.ledger, read_only=True) as record, Ledger.open(self.freely, read_only=True) as replay:
+            return waiting_pods(record, replay, cluster=CLUSTER)
 
 
 def computed(found: Mapping[str, Recording]) -> dict[str, list[str]]:
