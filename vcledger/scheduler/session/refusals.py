@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from projections.diagnosis import basic
 from projections.diagnosis import reasons as texts
@@ -30,8 +31,13 @@ if TYPE_CHECKING:
     from vcledger.scheduler.session.feasible import Feasible
 
 Texts = tuple[str, ...]
+Codes = NDArray[np.int16]
 
 _STATIC = {UNSCHEDULABLE: texts.UNSCHEDULABLE, AFFINITY: texts.NODE_AFFINITY, TAINTS: texts.TAINTS}
+_FULL, _SHORT = 4, 8
+"""Codes of a node: what of its object refuses first, `_FULL` for too many pods beside it; from `_SHORT` on, in steps of
+it, the resource that is short."""
+
 PLUGIN = "node(s) were ruled out by a plugin's predicate"
 
 
@@ -39,23 +45,30 @@ class Refusals:
     """A task's fit errors: the nodes by what they say, in the order of their names. `everywhere`: it was refused before
     any node was looked at, and nothing else of its job is tried."""
 
-    def __init__(self, names: Sequence[str], found: Mapping[Texts, Sequence[int]], *, everywhere: bool = False) -> None:
-        self._names, self._found = names, found
+    def __init__(
+        self, names: Sequence[str], codes: Codes, words: Mapping[int, Texts], *, everywhere: bool = False
+    ) -> None:
+        self._names, self._codes, self._words = names, codes, words
         self.everywhere = everywhere
 
     @cached_property
     def message(self) -> str:
         """The scheduler's sentence, `0/3 nodes are unavailable: …`."""
         counts: dict[str, int] = {}
-        for said, rows in self._found.items():
+        numbers, nodes = np.bincount(self._codes, minlength=max(self._words, default=0) + 1).tolist(), 0
+        for code, said in self._words.items():
+            nodes += numbers[code]
             for text in said:
-                counts[text] = counts.get(text, 0) + len(rows)
-        return compose(sum(map(len, self._found.values())), counts)
+                counts[text] = counts.get(text, 0) + numbers[code]
+        return compose(nodes, counts)
 
     @property
     def groups(self) -> list[tuple[Texts, list[str]]]:
         """Reasons with the nodes that gave them."""
-        return [(said, [self._names[row] for row in rows]) for said, rows in self._found.items()]
+        rows: dict[Texts, list[int]] = {}
+        for code, said in self._words.items():
+            rows.setdefault(said, []).extend(np.flatnonzero(self._codes == code).tolist())
+        return [(said, [self._names[row] for row in sorted(found)]) for said, found in sorted(rows.items()) if found]
 
 
 class Said:
@@ -165,37 +178,46 @@ def refusals_of(feasible: Feasible, task: SessionTask) -> Refusals:
     shape: Shape = task.like
     table = feasible.table
     columns, static = feasible.columns(shape), feasible.statics.of(shape, feasible.checks)
-    count = len(table)
     evaluation = feasible.evaluation(task) if feasible.special(task) else None
     if evaluation is not None and (problem := problem_of(evaluation, feasible.checks)):
-        return Refusals(table.names, {(problem,): range(count)} if count else {}, everywhere=True)
+        everywhere = np.ones(len(table), dtype=np.int16)
+        return Refusals(table.names, everywhere, {1: (problem,)} if len(table) else {}, everywhere=True)
     short = _first_short(feasible, shape)
-    codes = np.where(short >= 0, (short + 1) * 8, static.codes + np.where(columns.counts, 0, 4))
-    found: dict[Texts, Sequence[int]] = {}
+    of_room = np.where(short >= 0, (short + 1) * _SHORT, static.codes + np.where(columns.counts, 0, _FULL))
+    codes: Codes = of_room.astype(np.int16)
+    words = {code: _words(code, table.resources.names) for code in np.flatnonzero(np.bincount(codes)).tolist()}
+    _ask_more(feasible, task, evaluation, codes, words)
+    return Refusals(table.names, codes, {code: said for code, said in words.items() if said})
+
+
+def _words(code: int, names: Sequence[str]) -> Texts:
+    """What a code of the columns stands for."""
+    if code >= _SHORT:
+        return (f"Insufficient {names[code // _SHORT - 1]}",)
+    full = (texts.POD_NUMBER,) if code & _FULL else ()
+    return (*full, _STATIC[code & 3]) if code & 3 else full
+
+
+def _ask_more(
+    feasible: Feasible, task: SessionTask, evaluation: Evaluation | None, codes: Codes, words: dict[int, Texts]
+) -> None:
+    """Gives the nodes that the columns let through (or have too many pods, where more is looked at) a code of their
+    own, if something else refuses."""
     asked = AskedNodes(evaluation, feasible.views(), feasible.checks) if evaluation is not None else None
     ruled, away = feasible.ruled(task), feasible.kept_away(task)
-    parted: dict[Texts, list[int]] = {}
-    for code in np.unique(codes):
-        rows = np.flatnonzero(codes == code)
-        if code >= 8:
-            found[(f"Insufficient {table.resources.names[int(code) // 8 - 1]}",)] = rows.tolist()
-            continue
-        said = ((texts.POD_NUMBER,) if code & 4 else ()) + ((_STATIC[int(code) & 3],) if code & 3 else ())
-        if code & 3 or (asked is None and ruled is None and away is None):
-            if said:
-                found[said] = rows.tolist()
-            continue
-        for row in rows.tolist():
-            more = tuple(scheduler_reasons(asked.on(row))) if asked is not None else ()
-            if away is not None and away[row]:
-                more = (texts.EXISTING_ANTI_AFFINITY,)
-            if not more and ruled is not None and not ruled[row]:
-                more = (PLUGIN,)
-            if said + more:
-                parted.setdefault(said + more, []).append(row)
-    for said, more_rows in parted.items():
-        found[said] = sorted((*found.get(said, ()), *more_rows))
-    return Refusals(table.names, dict(sorted(found.items())))
+    if asked is None and ruled is None and away is None:
+        return
+    known: dict[Texts, int] = {}
+    for row in np.flatnonzero((codes < _SHORT) & (codes & 3 == 0)).tolist():
+        more = tuple(scheduler_reasons(asked.on(row))) if asked is not None else ()
+        if away is not None and away[row]:
+            more = (texts.EXISTING_ANTI_AFFINITY,)
+        if not more and ruled is not None and not ruled[row]:
+            more = (PLUGIN,)
+        if more:
+            said = words[int(codes[row])] + more
+            codes[row] = known.setdefault(said, (len(feasible.table.resources.names) + 2) * _SHORT + len(known))
+    words.update({code: said for said, code in known.items()})
 
 
 def _first_short(feasible: Feasible, shape: Shape) -> Rows:
