@@ -16,6 +16,8 @@ from vcledger.proof_words import ANSWER, HOWS, NODE, WORD_FOR_WORD
 
 FAST = ("07",)
 
+pytestmark = pytest.mark.xdist_group("proof")
+
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Recording]]:
