@@ -24,7 +24,8 @@ from projections.diagnosis.gang import Trial, try_gang
 from projections.diagnosis.model import Change
 from projections.diagnosis.nodes import Evaluation
 from projections.diagnosis.openings import ghost_attachments, more_nodes, queue_options
-from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs
+from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs, up_to
+from projections.diagnosis.queues import share_gate
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.remedies import WAYS, Turn, Way, differs, remedy
 from projections.diagnosis.victims import BY_HAND
@@ -57,7 +58,8 @@ def smallest_changes(case: Case, verdict: str, prove: Prover = runs) -> list[Cha
     """The proven changes, the smallest first; none for what does not wait, or what nothing in the state holds back."""
     if case.group is None and case.task is None and not case.planned:
         return []
-    world, subject = world_of(case), Subject(held_by(case, verdict), prove)
+    world = world_of(case)
+    subject = Subject(held_by(case, verdict, world), prove)
     if world.group is case.group and case.group is not None:
         case.cluster.memo["trial-of", case.group.key] = case.group, case.trial
     found: list[Change] = []
@@ -110,12 +112,22 @@ def _planned_group(case: Case, job: VolcanoJob) -> tuple[GroupView, Amounts]:
     return GroupView(case.namespace, case.name, made, list(case.planned)), asked
 
 
-def held_by(case: Case, verdict: str) -> Held:
-    """The rules that only some schedulers have, where they are what the verdict rests on."""
+def held_by(case: Case, verdict: str, world: World) -> Held:
+    """The rules that count. The queue's share does where it is what the verdict rests on, or is not reached: where the
+    scheduler has evidently passed over that, it does not go by it."""
     over = verdict == "queue-overused"
+    share = over or not _at_share(case, world)
     bound = verdict in {"provisioning", "provisioning-failed", "volume-bind-timeout"}
     grouped = (case.group is not None and case.group.pod_group is not None) or case.is_job
-    return Held(share=over, ghost=over, bound=bound, group=grouped or verdict == "podgroup-missing")
+    return Held(share=share, ghost=over, bound=bound, group=grouped or verdict == "podgroup-missing")
+
+
+def _at_share(case: Case, world: World) -> bool:
+    """Whether the queue's share would refuse the case's pod alone."""
+    group, task = world.group, case.task or next(iter(up_to(world)), None)
+    if group is None or group.pod_group is None or task is None:
+        return False
+    return share_gate(group.pod_group.spec.queue, task.request, world.cluster) is not None
 
 
 def applied(world: World, edits: Sequence[Edit]) -> World:
@@ -325,6 +337,7 @@ def _small(world: World, trial: Trial | None, names: Sequence[str]) -> World:
     nodes' pods it stays whole."""
     if world.cluster.pods or len(world.cluster.nodes) <= NEAREST_MAX * KINDS_MAX:
         return world
+    world.cluster.allocatable()  # the share goes by the whole cluster
     kept = {*names, *(trial.placed.values() if trial is not None else ())}
     nodes = [node for node in world.cluster.nodes if node.name in kept]
     return replace(world, cluster=replace(world.cluster, nodes=nodes, memo={}, _sums=dict(world.cluster._sums)))

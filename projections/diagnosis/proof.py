@@ -26,8 +26,9 @@ VALID = ("Bound", "Binding", "Running", "Allocated", "Succeeded", "Pipelined", "
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Which of the rules that only some schedulers have hold the subject: `share` that of the queue's share, `ghost`
-    that of resources that no node has, `bound` that its claims have to be bound already."""
+    """Which rules count: `share` that of the queue's share (where it is what holds the subject, or did not hold it),
+    `ghost` that of resources that no node has, `bound` that its claims have to be bound already, `group` that it has to
+    be in a group."""
 
     share: bool = False
     ghost: bool = False
@@ -81,21 +82,31 @@ def _queue(world: World, held: Held) -> str:
         return "queue"
     if group.pod_group.status.phase in {"", "Pending"}:
         return "enqueue" if enqueue_gates(group, dict(world.asked_min), world.cluster) else ""
-    request = total(asked_of(task, held.ghost) for task in up_to(world))
-    if held.share and world.task is not None and share_gate(name, request, world.cluster) is not None:
+    if held.share and over_its_share(world, held.ghost):
         return "share"
     return "ghost" if held.ghost and ghost_gate(name, world.cluster) is not None else ""
 
 
+def over_its_share(world: World, ghost: bool) -> bool:
+    """Whether what has to be placed would put the queue over its share."""
+    group = world.group
+    if group is None or group.pod_group is None:
+        return False
+    request = total(asked_of(task, ghost) for task in up_to(world))
+    return share_gate(group.pod_group.spec.queue, request, world.cluster) is not None
+
+
 def up_to(world: World) -> list[TaskView]:
-    """The pod asked about, and those of its mates that have to have their place with it or before it: they take of the
-    queue's share too."""
+    """The pod asked about, and those of its mates that have to have their place with it or before it, as they take of
+    the queue's share too; of a group as many as it lacks."""
     task, group = world.task, world.group
-    if task is None or group is None:
+    if group is None:
         return [task] if task is not None else []
     order = scheduling_order([one for one in group.tasks if waits_for_a_node(one)])
+    needed = max(0, group.min_member - ready_count(group))
+    if task is None:
+        return order[:needed]
     place = next((index for index, one in enumerate(order) if one.uid == task.uid), None)
-    needed = group.min_member - ready_count(group)
     return order[: max(place + 1, needed)] if place is not None else [task]
 
 

@@ -242,6 +242,16 @@ class ClusterView:
         """All that is idle on them."""
         return self._sum("idle", lambda node: node.idle)
 
+    def sums_with(self, come: Sequence[NodeView], gone: Sequence[NodeView]) -> dict[str, Amounts]:
+        """The sums that are known, once some nodes have come and others gone."""
+        sums = {name: dict(amounts) for name, amounts in self._sums.items()}
+        for nodes, sign in ((come, 1.0), (gone, -1.0)):
+            for node in nodes if sums else ():
+                for name, part in (("allocatable", node.allocatable), ("idle", node.idle)) if node.schedulable else ():
+                    for resource, amount in part.items() if name in sums else ():
+                        sums[name][resource] = sums[name].get(resource, 0.0) + sign * amount
+        return sums
+
     def _sum(self, name: str, part: Callable[[NodeView], Amounts]) -> Amounts:
         if name not in self._sums:
             added: Amounts = {}

@@ -39,7 +39,9 @@ class World:
     def with_nodes(self, nodes: Mapping[str, NodeView], added: Sequence[NodeView] = ()) -> World:
         """The same with some nodes in place of those of their names, and more."""
         rest = [node for node in self.cluster.nodes if node.name not in nodes]
-        return self._clustered(nodes=[*(nodes[name] for name in sorted(nodes)), *added, *rest])
+        old = [node for node in self.cluster.nodes if node.name in nodes] if nodes else []
+        first = [*(nodes[name] for name in sorted(nodes)), *added]
+        return self._clustered(nodes=[*first, *rest], _sums=self.cluster.sums_with(first, old))
 
     def with_node(self, name: str, edit: Callable[[NodeView], NodeView]) -> World:
         """The same with one node edited; unchanged where there is none of that name."""
@@ -61,7 +63,7 @@ class World:
         return self._clustered(queues=views, queue_objects={one: view.queue for one, view in views.items()})
 
     def _clustered(self, **parts: object) -> World:
-        return replace(self, cluster=replace(self.cluster, memo={}, _sums={}, **parts))  # type: ignore[arg-type]
+        return replace(self, cluster=replace(self.cluster, **{"memo": {}, **parts}))  # type: ignore[arg-type]
 
     def with_pods(self, edit: Callable[[Pod], Pod], like: TaskView) -> World:
         """The same with the pod of a task edited, and of every pending one that is made from the same template: the
