@@ -47,7 +47,8 @@ class Placement(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A condition as it was first observed: PodScheduled=False of a pod, Unschedulable of a PodGroup (`kind`)."""
+    """A condition as it was first observed: PodScheduled=False of a pod, Unschedulable of a PodGroup (`kind`). One that
+    an object has when it is first observed was written before, nobody knows when, and is none of these."""
 
     position: int
     observed_at: int
@@ -123,7 +124,7 @@ def _news(
     about = (recorded.position, recorded.observed_at, recorded.uid, recorded.namespace, recorded.name)
     if now.node and (before is None or not before.node):
         yield Placement(*about, now.node, before is not None)
-    if now.words is not None and not now.node and (before is None or before.words != now.words):
+    if now.words is not None and not now.node and before is not None and before.words != now.words:
         yield Written(*about, recorded.kind, *now.words)
 
 

@@ -214,6 +214,11 @@ def test_a_sentence_counts_once_and_again_when_it_changes(tmp_path: Path) -> Non
     assert (found.made, found.equal) == (2, 2)
 
 
+def test_a_sentence_that_an_object_comes_with_was_written_before_the_record(tmp_path: Path) -> None:
+    with ledger_of(tmp_path, *added(*TWO, pod("w", 3, NO_ROOM, cpu="12"))) as ledger:
+        assert words(proof(ledger)) == []
+
+
 def test_what_the_scheduler_wrote_is_not_looked_at(tmp_path: Path) -> None:
     """The state before the write may hold the very words, from a cycle before: they do not come out again."""
     lie = "0/2 nodes are unavailable: 2 node(s) were unschedulable."
