@@ -71,8 +71,10 @@ class World:
         return self.with_tasks(lambda task: _edited(task, edit), like)
 
     def with_tasks(self, edit: Callable[[TaskView], TaskView], like: TaskView) -> World:
-        """The same with such tasks edited themselves."""
+        """The same with such tasks edited themselves; `like` counts as it now is, with what was edited before."""
         group, task = self.group, self.task
+        members = group.tasks if group is not None else ()
+        like = next((one for one in members if one.uid == like.uid), like)
         if group is not None:
             tasks = [edit(one) if alike(one, like) else one for one in group.tasks]
             group = replace(group, tasks=tasks)

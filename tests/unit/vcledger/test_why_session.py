@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from projections.cache.fold import Delivery, observe
 from projections.cache.state import Cache
 from projections.diagnosis.case import Case
-from projections.diagnosis.edits import AddNodes, AskLess, Edit, Evict, Room, Tolerate, UseScheduler
+from projections.diagnosis.edits import AddNodes, AskLess, DropSelector, Edit, Evict, Room, Tolerate, UseScheduler
 from projections.diagnosis.edits_group import IgnoreProvisioner, LowerMinMember, OpenQueue
 from projections.diagnosis.explain import explain
 from projections.diagnosis.views import ClusterView, GroupView, NodeView, QueueView, TaskView
@@ -258,3 +258,17 @@ def test_nobody_is_evicted_twice() -> None:
     for one in explain(of).changes:
         pods = [key for step in one.steps for key in step.pods]
         assert len(pods) == len(set(pods))
+
+
+def test_two_edits_of_a_pod_both_reach_its_likes() -> None:
+    """What is made from the same template stays alike while it is edited."""
+    made = Drawn([(3, False, False, False), (1, True, False, False)], [], 2, 2, 2, True)
+    world = made.world("p-0")
+    assert world.task is not None and world.group is not None
+    own = world.task
+    changed = Tolerate(own, Taint(key="gpu", effect="NoSchedule")).apply(DropSelector(own, ("accel",)).apply(world))
+    assert changed.group is not None
+    specs = [
+        (one.pod.spec.node_selector, len(one.pod.spec.tolerations or ())) for one in changed.group.tasks if one.pod
+    ]
+    assert specs == [({}, 1), ({}, 1)]
