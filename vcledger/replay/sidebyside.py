@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from vcledger.replay.engine import ReplayResult, Usage, Wait
+from vcledger.replay.told import seconds
 
 QUEUES_SHOWN = 8
 NOTHING = "-"
@@ -41,7 +42,7 @@ def rows(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
         *_usages(results, bases),
         _counted("gangs broken", results, bases, lambda one: one.gangs_broken),
         _counted("evictions", results, bases, lambda one: one.evictions, lambda one: one.evictions_recorded),
-        _measured("makespan", results, bases, lambda one: one.makespan_seconds, _seconds),
+        _measured("makespan", results, bases, lambda one: one.makespan_seconds, seconds),
         Row("first divergence", NOTHING, tuple(_divergence(one) for one in results)),
     ]
     return [row for number, row in enumerate(table) if number < 3 or _says_something(row)]
@@ -74,8 +75,10 @@ def _measured(
     for number, value in enumerate(values):
         base = values[bases[number]]
         cell = NOTHING if value is None else write(value)
-        if value is not None and base is not None and bases[number] != number and write(value) != write(base):
-            cell += f" ({'+' if value > base else '-'}{write(abs(value - base))})"
+        if value is not None and base is not None and bases[number] != number:
+            apart = write(abs(value - base))
+            if apart != write(0):
+                cell += f" ({'+' if value > base else '-'}{apart})"
         cells.append(cell)
     of_record = {NOTHING}
     if recorded is not None:
@@ -102,7 +105,7 @@ def _waits(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
             def recorded(one: ReplayResult, queue: str = queue, name: str = name) -> float | None:
                 return _wait(one.waits_recorded.get(queue), name)
 
-            found.append(_measured(f"wait {name}{place}", results, bases, read, _seconds, recorded))
+            found.append(_measured(f"wait {name}{place}", results, bases, read, seconds, recorded))
     return found
 
 
@@ -135,10 +138,6 @@ def _share(usage: Usage | None, name: str) -> float | None:
         return None
     value: float = getattr(usage, name)
     return value
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.1f}s" if value < 100 else f"{value:.0f}s"
 
 
 def _percent(value: float) -> str:

@@ -52,7 +52,7 @@ def test_a_variant_tells_its_difference_from_the_base() -> None:
     assert table["pending at the end"] == ("-", ("4", "1 (-3)"))
     assert table["wait p50"] == ("1.0s", ("1.2s", "1.2s"))
     assert table["wait p95"] == ("2.0s", ("9.0s", "4.0s (-5.0s)"))
-    assert table["wait max"] == ("3.0s", ("120s", "60.0s (-60.0s)"))
+    assert table["wait max"] == ("3.0s", ("2m", "1m (-1m)"))
     assert table["cpu in use, mean"] == ("-", ("50.0%", "75.0% (+25.0%)"))
     assert table["evictions"] == ("0", ("0", "2 (+2)"))
     assert table["first divergence"] == ("-", ("none", "position 17"))
