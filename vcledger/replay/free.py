@@ -17,9 +17,10 @@ from typing import Any
 from eventstore.types import RECORDED
 from vcledger.replay.courses import Course
 from vcledger.replay.deciding import Decider
+from vcledger.replay.living import Alive, key_of, repeatable
 from vcledger.replay.record import ENDED, Outside, decode
 from vcledger.replay.result import ResultLedger, stamp
-from vcledger.replay.world import Alive, World, key_of, repeatable
+from vcledger.replay.world import World
 from vcledger.scheduler.session.outcome import Enqueued, Evicted, Outcome, Placed
 from volcano.events.base import MARKERS, DomainEvent, Subject
 from volcano.events.observation import Marker

@@ -21,11 +21,12 @@ from vcledger.replay.courses import Course, courses_of, spans_of
 from vcledger.replay.figures import usage, waits
 from vcledger.replay.free import FreeReplay
 from vcledger.replay.inputs import Reading
+from vcledger.replay.living import Placing
 from vcledger.replay.notes import notes_of
 from vcledger.replay.record import Record
 from vcledger.replay.report import Counts, Divergence, Progress, ReplayResult, Side
 from vcledger.replay.result import Origin, ResultLedger
-from vcledger.replay.world import Placing, World
+from vcledger.replay.world import World
 from volcano.objects.quantity import QuantityInvalid
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from eventstore import EventStore
 from projections.cache import Cache, CacheProjection
-from projections.cache.brief import decode_brief
 from projections.cache.state import PodRef
 from vcledger import codec
 from vcledger.replay.deciding import Decider
@@ -352,4 +351,4 @@ class Shadow:
         )
 
 
-__all__ = ["Answer", "Event", "Shadow", "decode_brief", "events_of"]
+__all__ = ["Answer", "Event", "Shadow", "events_of"]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eventstore.types import NewEvent
+from eventstore.types import NewEvent, StoredEvent
 from projections.cache import Cache
 from projections.cache.state import PodRef
 from vcledger.folding import Folder, collector_paused
 from vcledger.ledger import cache_projection
+from vcledger.replay.deciding import PodOf
 from vcledger.replay.figures import Meter, usage, waits
 from vcledger.replay.freely import origin_of_job
 from vcledger.replay.notes import impossible, without_nodes
@@ -114,7 +115,7 @@ def _shadow(job: Job, after: int) -> Shadow:
     return shadow
 
 
-def _pods(job: Job, shadow: Shadow):  # type: ignore[no-untyped-def]
+def _pods(job: Job, shadow: Shadow) -> PodOf:
     """Where the objects of pods come from: this run, or for older ones the source."""
 
     def pod_of(ref: PodRef) -> Pod | None:
@@ -176,7 +177,7 @@ def _write(job: Job, shadow: Shadow, result: ResultLedger, copied: int, to: int)
     return to
 
 
-def _copy(stored) -> NewEvent:  # type: ignore[no-untyped-def]
+def _copy(stored: StoredEvent) -> NewEvent:
     return NewEvent(
         stored.stream, stored.type, stored.family, stored.observed_at, stored.payload, stored.schema, stored.known,
         stored.resource_version, stored.gone, False, stored.about, None, stored.cycle,

@@ -8,7 +8,6 @@ alone. Must not know what is decided nor how events are written. Called by `vcle
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, Literal
 
@@ -18,15 +17,14 @@ from projections.cache.fold import evolve
 from projections.cache.state import PodRef
 from vcledger.replay.courses import Course, Spans
 from vcledger.replay.figures import Meter
-from vcledger.replay.record import ENDED, Record, decode, encode, job_owner, told_to_go
+from vcledger.replay.living import Alive, Placing, Standing, controlled, key_of, repeatable, templated
+from vcledger.replay.record import ENDED, Record, decode, job_owner, told_to_go
 from vcledger.replay.result import made_uid
 from volcano.events.base import DomainEvent, Recorded, Subject
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
 from volcano.events.scheduling import (
-    AllocationDiscarded,
     JobConsidered,
     TaskAllocated,
-    TaskPipelined,
     TaskUnschedulable,
 )
 from volcano.objects import kinds
@@ -35,55 +33,6 @@ from volcano.objects.core import Pod
 Deed = Literal["arrive", "run", "end", "go", "again", "drop-group"]
 STRUCTS: dict[str, type[DomainEvent]] = {"ADDED": ObjectAdded, "MODIFIED": ObjectModified, "DELETED": ObjectDeleted}
 OBJECTS = {"ObjectAdded": "ADDED", "ObjectModified": "MODIFIED", "ObjectDeleted": "DELETED"}
-
-
-@dataclass(slots=True)
-class Alive:
-    """A pod that is there. Times in microseconds, None: not yet."""
-
-    uid: str
-    course: Course
-    obj: dict[str, Any]
-    created: int
-    position: int = 0
-    node: str = ""
-    placed: int | None = None
-    running: int | None = None
-    ended: int | None = None
-    going: bool = False
-    evicted: bool = False
-    holds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        return self.course.key
-
-
-@dataclass(slots=True)
-class Standing:
-    """A PodGroup that is there."""
-
-    uid: str
-    key: str
-    obj: dict[str, Any]
-    let_in: int | None = None
-
-    @property
-    def phase(self) -> str:
-        return str(self.obj["status"].get("phase") or "Pending")
-
-
-@dataclass(slots=True)
-class Placing:
-    """How a course fared here: its first place, and its last word while it had none."""
-
-    node: str = ""
-    arrived: int | None = None
-    placed: int | None = None
-    position: int = 0
-    queue: str = ""
-    said: str = ""
-    score: float | None = None
 
 
 class World:
@@ -126,6 +75,7 @@ class World:
         self.came: dict[str, None] = {}
         self._name_taken: dict[str, list[str]] = {}
         self._number = 0
+        self._course_of_life = {life.uid: course.uid for course in courses for life in course.lives}
         self._gated: dict[str, list[Course]] = {}
         self._after: dict[str, list[Course]] = {}
         for course in courses:
@@ -357,20 +307,10 @@ class World:
             return
         gone = [life.gone for life in recorded.lives]
         if recorded.lives and all(one is not None and one <= recorded.deleted for one in gone):
-            mine = {self._origin(life.uid) for life in recorded.lives}
+            mine = {self._course_of_life[life.uid] for life in recorded.lives}
             if all(uid in self.closed for uid in mine):
                 gap = recorded.deleted - max(one for one in gone if one is not None)
                 self._plan(now + max(0, gap), "drop-group", standing.uid)
-
-    def _origin(self, uid: str) -> str:
-        course = self.course_of.get(uid)
-        return course.uid if course is not None else self._merged().get(uid, uid)
-
-    def _merged(self) -> dict[str, str]:
-        """Lives that follow from an eviction, to the course that they belong to."""
-        if not hasattr(self, "_merged_lives"):
-            self._merged_lives = {life.uid: one.uid for one in self.courses.values() for life in one.lives}
-        return self._merged_lives
 
     def _room(self, name: str) -> dict[str, float]:
         info = self.cache.nodes.get(name)
@@ -435,38 +375,4 @@ class World:
             self._plan(now, "go", pod.uid)
 
 
-def controlled(obj: dict[str, Any]) -> bool:
-    """Whether somebody makes the pod again when it is gone."""
-    return any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
-
-
-def templated(job: dict[str, Any], group: str, seed: int) -> list[Course]:
-    """The pods that a Volcano Job's controller makes from its templates (the controller's createJobPod): names
-    JOB-TASK-INDEX, the group and the task's name as annotations and labels."""
-    from vcledger.replay.templates import pods_of
-
-    meta = job["metadata"]
-    made = []
-    for name, body in pods_of(job, group.partition("/")[2]):
-        uid = made_uid(seed, "made", meta.get("uid") or "", name)
-        made.append(Course(uid, meta.get("namespace") or "", name, group, meta.get("uid") or "", body))
-    return made
-
-
-def repeatable(event: DomainEvent) -> str | None:
-    """What an event says that a waiting job or task is told cycle by cycle; None for a decision."""
-    if isinstance(event, TaskUnschedulable):
-        return f"{event.reason} {event.message}"
-    if isinstance(event, TaskPipelined):
-        return f"pipelined {event.node}"
-    if isinstance(event, JobConsidered | AllocationDiscarded):
-        return encode(event).decode()
-    return None
-
-
-def key_of(subject: Subject, event: DomainEvent) -> str:
-    """What an event speaks of, apart from its cycle: the same words about the same are not said again."""
-    return f"{isinstance(event, JobConsidered)} {subject.kind}/{subject.namespace}/{subject.name}/{subject.uid}"
-
-
-__all__ = ["Alive", "Placing", "Standing", "World", "controlled", "key_of", "repeatable"]
+__all__ = ["World"]
