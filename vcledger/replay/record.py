@@ -120,6 +120,7 @@ class Record:
         self.first_time: int | None = None
         self.last_time = 0
         self._current: dict[str, Group] = {}
+        self._unclaimed: dict[str, list[Life]] = {}
         self._bodies: dict[tuple[str, str, str], bytes] = {}
 
     def see(self, given: Input) -> None:
@@ -159,6 +160,7 @@ class Record:
         group = self.groups.get(uid)
         if group is None:
             group = self.groups[uid] = Group(key, uid, job_owner(meta), given.time)
+            group.lives += [life for life in self._unclaimed.pop(key, ()) if life.deleted is None]
             self._current[key] = group
         if given.change == "DELETED":
             group.deleted = given.time
@@ -223,6 +225,8 @@ class Record:
         of = self._current.get(life.group)
         if of is not None:
             of.lives.append(life)
+        elif life.group:  # its group comes later, as at the beginning, where the latest seen stands last
+            self._unclaimed.setdefault(life.group, []).append(life)
 
 
 def stripped(kind: str, obj: dict[str, Any], *, keep_status: bool) -> dict[str, Any]:
