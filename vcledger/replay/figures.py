@@ -47,14 +47,14 @@ def usage(
     used: Sequence[tuple[int, str, float]], room: Sequence[tuple[int, str, float]], start: int, end: int
 ) -> dict[str, Usage]:
     """The share in use by resource, of each that the nodes have; changes in the order of time."""
-    found = {}
-    for name in dict.fromkeys(name for _, name, _ in room):
-        found[name] = _share(
-            [(time, amount) for time, one, amount in used if one == name],
-            [(time, amount) for time, one, amount in room if one == name],
-            start,
-            end,
-        )
+    held, there = _by_resource(used), _by_resource(room)
+    return {name: _share(held.get(name, []), changes, start, end) for name, changes in there.items()}
+
+
+def _by_resource(changes: Sequence[tuple[int, str, float]]) -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, list[tuple[int, float]]] = {}
+    for time, name, amount in changes:
+        found.setdefault(name, []).append((time, amount))
     return found
 
 
@@ -90,6 +90,9 @@ def _spread(into: list[float], amount: float, since: int, until: int, start: int
     if not amount or until <= since:
         return
     first, last = int((since - start) / width), int((until - start) / width)
+    if first == last < STRETCHES:
+        into[first] += amount * (until - since)
+        return
     for stretch in range(first, min(last, STRETCHES - 1) + 1):
         left, right = start + stretch * width, start + (stretch + 1) * width
         into[stretch] += amount * max(0.0, min(until, right) - max(since, left))
