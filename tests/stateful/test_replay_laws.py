@@ -52,12 +52,15 @@ def replayed(
     seed: int = 0,
     changes: dict[str, list[str]] | None = None,
     conf: str = "",
+    begin: float = 0.0,
 ) -> None:
     """Replays the stage freely and shows the result ledger."""
     with TemporaryDirectory() as folder:
         trace, out = ledger_of(stage, Path(folder) / "trace.db"), str(Path(folder) / "out.db")
-        plan = ReplayPlan(mode="free", seed=seed, conf=conf, changes=read_changes(**(changes or {})))  # type: ignore[arg-type]
+        made = read_changes(**(changes or {}))  # type: ignore[arg-type]
         with Ledger.open(trace, read_only=True) as source:
+            first = int(begin * (source.store.head() - 1))
+            plan = ReplayPlan(mode="free", seed=seed, conf=conf, changes=made, from_position=first)
             result = run_replay(source, plan, out=out)
         with Ledger.open(out, read_only=True) as ledger:
             look(ledger, result)
@@ -146,6 +149,23 @@ def test_no_node_is_overfilled_where_pods_are_told_to_go(stage: Stage, seed: int
         event(f"evictions: {min(3, result.evictions)}")
 
     replayed(stage, look, seed=seed, conf=VICTIMS)
+
+
+@settings(max_examples=share(12))
+@given(stages, st.floats(0.1, 1.0))
+def test_begun_in_the_middle_no_node_is_overfilled_and_no_pod_is_there_twice(stage: Stage, begin: float) -> None:
+    def look(ledger: Ledger, result: ReplayResult) -> None:
+        seen = Seen(stage)
+        names: Counter[str] = Counter()
+        for recorded in ledger.recorded():
+            seen.see(recorded.event)
+            assert seen.overfilled() == []
+            if recorded.kind == "Pod" and isinstance(recorded.event, ObjectAdded):
+                names[recorded.name] += 1
+        assert [name for name, count in names.items() if count > 1] == []
+        assert result.pending + result.placed <= sum(gang.pods for gang in stage.gangs)
+
+    replayed(stage, look, begin=begin)
 
 
 @settings(max_examples=share(6))
