@@ -7,6 +7,7 @@ Owns the edits of nodes and pods. Must not know which of them is needed where, n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Protocol
 
 from msgspec.structs import replace as changed
@@ -88,6 +89,12 @@ class Room(One):
 
     def text(self) -> str:
         return f"{self.node}: {more_of(self.amounts)}"
+
+    @property
+    def touches(self) -> int:
+        """For how many pods of the kind the room is, begun ones counted."""
+        asked = [amount / self.asked[name] for name, amount in self.amounts.items() if self.asked.get(name, 0.0) > 0]
+        return max(1, ceil(max(asked, default=1.0) - 1e-9))
 
     @property
     def share(self) -> float:
