@@ -144,6 +144,8 @@ def replay(
     code = failed(found) or (CHECK_FAILED if expect is Expect.same and any(map(differs, found)) else 0)
     if code:
         raise typer.Exit(code)
+    if expect is Expect.same and not all(map(compared, found)):
+        fail("--expect same: nothing could be compared, as the record names no node of any pod", CHECK_FAILED)
 
 
 def refuse_together(
@@ -161,6 +163,11 @@ def refuse_together(
 def differs(ran: Ran) -> bool:
     """Whether a replay went another way than the record."""
     return ran.result is not None and ran.result.divergence is not None
+
+
+def compared(ran: Ran) -> bool:
+    """Whether there was anything in which a replay could have differed."""
+    return ran.result is not None and ran.result.compared > 0
 
 
 def show(jobs: Sequence[Job], found: Sequence[Ran], output: DataOutput) -> None:

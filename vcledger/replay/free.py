@@ -18,7 +18,7 @@ from eventstore.types import RECORDED
 from vcledger.replay.courses import Course
 from vcledger.replay.deciding import Decider
 from vcledger.replay.living import Alive, key_of, repeatable
-from vcledger.replay.record import ENDED, Outside, decode
+from vcledger.replay.record import ENDED, Outside, decode, job_owner
 from vcledger.replay.result import ResultLedger, stamp
 from vcledger.replay.world import World
 from vcledger.scheduler.session.outcome import Enqueued, Evicted, Outcome, Placed
@@ -93,7 +93,7 @@ class FreeReplay:
             elif deed == "again":
                 self._arrive(self.world.course_of[uid], uid)
             elif deed == "drop-group":
-                self._drop_group(uid)
+                self._through(uid)
             elif (pod := self.world.pods.get(uid)) is not None:
                 self._proceed(deed, pod)
 
@@ -142,6 +142,16 @@ class FreeReplay:
         if recorded is None or recorded.deleted is None or not recorded.lives or uid not in self.world.groups:
             return False
         return all(life.gone is not None and life.gone <= recorded.deleted for life in recorded.lives)
+
+    def _through(self, uid: str) -> None:
+        """A PodGroup's pods are all through: it goes, and its Job is what it became in the record."""
+        standing = self.world.groups.get(uid)
+        owner = job_owner(standing.obj["metadata"]) if standing is not None else ""
+        job, state = self.world.jobs.get(owner), self.world.record.job_state.get(owner)
+        self._drop_group(uid)
+        if job is not None and state and state.get("phase") not in (None, "", "Pending", "Running"):
+            job["status"] = {"state": {**state, "lastTransitionTime": stamp(self.now)}}
+            self._observe("VolcanoJob", "MODIFIED", job)
 
     def _drop_group(self, uid: str) -> None:
         standing = self.world.groups.get(uid)

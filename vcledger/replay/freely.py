@@ -126,12 +126,11 @@ def _progress(job: Job, run: FreeReplay) -> Progress:
 
 def _report(job: Job, run: FreeReplay, *, finished: bool, ledger: str) -> ReplayResult:
     world, record = run.world, run.world.record
-    start, end = run.start, max(run.now, record.last_time)
+    start, end = run.start, max(world.last_seen, record.last_time)
     courses = list(world.courses.values())
     placings = world.placings
     recorded_used = _used_in_record(world, courses)
     counts, first, differing = compare(courses, placings, world.jobs_said)
-    placed = [placing for placing in placings.values() if placing.placed is not None]
     return ReplayResult(
         mode="free",
         name=job.plan.name,
@@ -146,19 +145,21 @@ def _report(job: Job, run: FreeReplay, *, finished: bool, ledger: str) -> Replay
         ended=end,
         events=run.result.next - 1,
         cycles=run.cycles,
-        pods=len(placings),
-        placed=len(placed),
+        pods=len(world.came),
+        placed=world.placed_count,
         pending=len(world.unplaced),
         pending_recorded=sum(life.started is None and life.deleted is None for life in record.lives.values()),
-        placed_recorded=sum(1 for course in courses if _recorded_start(course) is not None),
+        placed_recorded=sum(life.started is not None for life in record.lives.values()),
         counts=counts,
-        waits=waits((one.queue, one.placed - (one.arrived or 0)) for one in placed if one.placed is not None),
+        waits=waits(world.waited),
         waits_recorded=waits(_waits_in_record(courses, placings)),
         usage=usage(world.meter.used, world.meter.room, start, end),
         usage_recorded=usage(recorded_used, world.meter.room, start, end),
         gangs_broken=world.broken,
         evictions=world.evictions,
         evictions_recorded=sum(life.evicted for life in record.lives.values()),
+        never_made=sum(course.uid not in placings for course in courses if course.lives and finished),
+        makespan_recorded_seconds=round((max((time for time, _, _ in recorded_used), default=start) - start) / 1e6, 3),
         makespan_seconds=round((_last_use(world, start) - start) / 1e6, 3),
         divergence=first,
         divergences=differing,
@@ -169,17 +170,12 @@ def _last_use(world: World, start: int) -> int:
     return max((time for time, _, _ in world.meter.used), default=start)
 
 
-def _recorded_start(course: Course) -> int | None:
-    """When the record first had a place for the pod."""
-    return next((life.started for life in course.lives if life.started is not None), None)
-
-
 def _waits_in_record(courses: Iterable[Course], placings: dict[str, Placing]) -> Iterable[tuple[str, int]]:
     for course in courses:
-        started = _recorded_start(course)
-        if started is not None and course.first is not None and not course.first.listed:
-            placing = placings.get(course.uid)
-            yield (placing.queue if placing is not None else ""), started - course.first.created
+        queue = placings[course.uid].queue if course.uid in placings else ""
+        for life in course.lives:
+            if life.started is not None and not life.listed:
+                yield queue, life.started - life.created
 
 
 def _used_in_record(world: World, courses: Iterable[Course]) -> list[tuple[int, str, float]]:

@@ -37,8 +37,8 @@ def passed_over(reading: Reading) -> list[str]:
 
 
 def without_nodes(cache: Cache) -> list[str]:
-    """A cluster without nodes."""
-    return [] if cache.node_objects else ["the record has no node: nothing can be placed"]
+    """A cluster without nodes, in the record or once some were removed."""
+    return [] if cache.node_objects else ["there is no node: nothing can be placed"]
 
 
 def impossible(cache: Cache) -> list[str]:

@@ -109,7 +109,8 @@ class Outside:
 
 
 class Record:
-    """The record, read once: `outside` in its order, `lives` by uid in the order of arrival, `groups` by uid."""
+    """The record, read once: `outside` in its order, `lives` by uid in the order of arrival, `groups` by uid,
+    `job_state` the last state of each Volcano Job by uid."""
 
     def __init__(self, scheduler_names: Collection[str]) -> None:
         self.names = frozenset(scheduler_names)
@@ -117,6 +118,7 @@ class Record:
         self.lives: dict[str, Life] = {}
         self.groups: dict[str, Group] = {}
         self.seats: dict[tuple[str, str], list[Life]] = {}
+        self.job_state: dict[str, dict[str, Any]] = {}
         self.first_time: int | None = None
         self.last_time = 0
         self._current: dict[str, Group] = {}
@@ -136,6 +138,8 @@ class Record:
                 return
         elif given.kind == "PodGroup":
             self._see_group(given, meta)
+        elif given.kind == "VolcanoJob":
+            self.job_state[meta.get("uid") or ""] = (given.raw.get("status") or {}).get("state") or {}
         if given.kind not in LEFT_OUT:
             self._see_other(given, meta)
 

@@ -74,9 +74,10 @@ class Counts(msgspec.Struct, frozen=True):
 class ReplayResult(msgspec.Struct, frozen=True):
     """What came of a replay; all values are plain, so that it goes through JSON and back. Times in microseconds.
 
-    `pods` is all pods of the scheduler that there were; `placed` and `pending` are ours in free mode, and in shadow
-    what the session would have placed. `waits` by queue, '' for all. `usage` by resource. `notes` are lines for people
-    about what the record cannot say or what was passed over."""
+    `pods` is all pods of the scheduler that there were; one that was made again after an eviction counts again.
+    `placed` and `pending` are ours in free mode, and in shadow what the session would have placed. `never_made` are
+    pods of the record that did not come here, as their PodGroup was not let in. `waits` by queue, '' for all. `usage`
+    by resource. `notes` are lines for people about what the record cannot say or what was passed over."""
 
     mode: str
     name: str
@@ -104,10 +105,18 @@ class ReplayResult(msgspec.Struct, frozen=True):
     gangs_broken: int = 0
     evictions: int = 0
     evictions_recorded: int = 0
+    never_made: int = 0
     makespan_seconds: float = 0.0
+    makespan_recorded_seconds: float = 0.0
     divergence: Divergence | None = None
     divergences: int = 0
     notes: list[str] = []
+
+    @property
+    def compared(self) -> int:
+        """Pods of which the record and the replay could be compared by their nodes."""
+        counts = self.counts
+        return counts.same_node + counts.other_node + counts.infeasible + counts.only_here + counts.only_there
 
 
 __all__ = ["Counts", "Divergence", "Progress", "ReplayResult", "Side", "Usage", "Wait"]

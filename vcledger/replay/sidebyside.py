@@ -32,7 +32,10 @@ def rows(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
     table = [
         _counted("pods", results, bases, lambda one: one.pods),
         _counted("placed", results, bases, lambda one: one.placed, lambda one: one.placed_recorded),
-        _counted("pending at the end", results, bases, lambda one: one.pending),
+        _counted(
+            "pending at the end", results, bases, _free(lambda one: one.pending), lambda one: one.pending_recorded
+        ),
+        _counted("never made", results, bases, lambda one: one.never_made),
         _counted("on the same node", results, bases, lambda one: one.counts.same_node),
         _counted("on another feasible node", results, bases, lambda one: one.counts.other_node),
         _counted("recorded node infeasible", results, bases, lambda one: one.counts.infeasible),
@@ -41,11 +44,23 @@ def rows(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
         *_waits(results, bases),
         *_usages(results, bases),
         _counted("gangs broken", results, bases, lambda one: one.gangs_broken),
-        _counted("evictions", results, bases, lambda one: one.evictions, lambda one: one.evictions_recorded),
-        _measured("makespan", results, bases, lambda one: one.makespan_seconds, seconds),
+        _counted("evictions", results, bases, _free(lambda one: one.evictions), lambda one: one.evictions_recorded),
+        _measured(
+            "makespan",
+            results,
+            bases,
+            _free(lambda one: one.makespan_seconds),
+            seconds,
+            _free(lambda one: one.makespan_recorded_seconds),
+        ),
         Row("first divergence", NOTHING, tuple(_divergence(one) for one in results)),
     ]
     return [row for number, row in enumerate(table) if number < 3 or _says_something(row)]
+
+
+def _free(read: Callable[[ReplayResult], float]) -> Callable[[ReplayResult], float | None]:
+    """A figure that only a free replay has."""
+    return lambda one: read(one) if one.mode == "free" else None
 
 
 def _says_something(row: Row) -> bool:
@@ -56,8 +71,8 @@ def _counted(
     figure: str,
     results: Sequence[ReplayResult],
     bases: Sequence[int],
-    read: Callable[[ReplayResult], float],
-    recorded: Callable[[ReplayResult], float] | None = None,
+    read: Callable[[ReplayResult], float | None],
+    recorded: Callable[[ReplayResult], float | None] | None = None,
 ) -> Row:
     return _measured(figure, results, bases, read, lambda value: str(int(value)), recorded)
 

@@ -23,6 +23,9 @@ HIDDEN = ("pods", "ephemeral-storage")
 """Resources whose use is left out."""
 
 
+NOTHING_COMPARED = "nothing could be compared: the record has no pod of which it says the node"
+
+
 class Told(NamedTuple):
     """A line, or with style `table` the cells of one; its first row is the header."""
 
@@ -61,11 +64,14 @@ def _decisions(result: ReplayResult) -> list[Told]:
         Told("table", ("", "RECORDED", "HERE")),
         Told("table", ("pods placed", str(result.placed_recorded), str(result.placed))),
         Told("table", ("pending at the end", str(result.pending_recorded), str(result.pending) if free else "-")),
-        Told("table", ("evictions", str(result.evictions_recorded), str(result.evictions))),
+        Told("table", ("evictions", str(result.evictions_recorded), str(result.evictions) if free else "-")),
     ]
     if free:
+        if result.never_made:
+            rows.append(Told("table", ("never made, PodGroup not let in", "-", str(result.never_made))))
         rows.append(Told("table", ("gangs broken", "-", str(result.gangs_broken))))
-        rows.append(Told("table", ("makespan", "-", seconds(result.makespan_seconds))))
+        spans = seconds(result.makespan_recorded_seconds), seconds(result.makespan_seconds)
+        rows.append(Told("table", ("makespan", *spans)))
     found = [(word, getattr(counts, name)) for name, word in (("same_node", "same node"), *KINDS.items())]
     if counts.unknown_node:
         found.append(("ran there on a node unknown", counts.unknown_node))
@@ -112,7 +118,8 @@ def spark(usage: Usage) -> str:
 def _divergence(result: ReplayResult) -> list[Told]:
     found = result.divergence
     if found is None:
-        return [Told("plain", ("",)), Told("plain", ("no divergence: every decision is the same",))]
+        same = "no divergence: every decision is the same" if result.compared else NOTHING_COMPARED
+        return [Told("plain", ("",)), Told("plain", (same,))]
     head = f"first divergence, of {result.divergences}: position {found.position}, {found.pod}: {KINDS[found.kind]}"
     return [
         Told("plain", ("",)),

@@ -64,7 +64,8 @@ class World:
         self.said: dict[str, str] = {}
         self.jobs_said: dict[str, str] = {}
         self.on_node: dict[str, dict[str, None]] = {}
-        self.evictions = self.broken = 0
+        self.evictions = self.broken = self.placed_count = self.last_seen = 0
+        self.waited: list[tuple[str, int]] = []
         self.unplaced: dict[str, None] = {}
         self.not_let_in: dict[str, None] = {}
         self.meter = Meter()
@@ -171,6 +172,7 @@ class World:
             if change == "DELETED":
                 self._lose_node(now, name)
         self.dirty = True
+        self.last_seen = now
 
     def _fold(self, position: int, now: int, kind: str, change: str, at: tuple[str, str, str], payload: bytes) -> None:
         read = decode_brief if kind == "Pod" else kinds.DECODERS[kind].decode
@@ -261,6 +263,7 @@ class World:
     def _placed(self, pod: Alive, now: int, node: str) -> None:
         pod.placed, pod.node = now, node
         self.unplaced.pop(pod.uid, None)
+        self.placed_count += 1
         ref = self.cache.pods.get(pod.key)
         if ref is not None:
             pod.holds = ref.request.amounts()
@@ -272,6 +275,8 @@ class World:
         job = self.cache.jobs.get(pod.course.group)
         if job is not None:
             placing.queue = job.queue
+        if not (pod.course.kept and pod.uid == pod.course.uid):
+            self.waited.append((placing.queue, now - pod.created))
 
     def _leave(self, pod: Alive, now: int) -> None:
         if self.on_node.get(pod.node, {}).pop(pod.uid, False) is None:

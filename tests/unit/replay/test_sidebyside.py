@@ -49,7 +49,7 @@ def test_a_variant_tells_its_difference_from_the_base() -> None:
     )
     table = Made([base, more], [0, 0]).table
     assert table["placed"] == ("5", ("6", "9 (+3)"))
-    assert table["pending at the end"] == ("-", ("4", "1 (-3)"))
+    assert table["pending at the end"] == ("0", ("4", "1 (-3)"))
     assert table["wait p50"] == ("1.0s", ("1.2s", "1.2s"))
     assert table["wait p95"] == ("2.0s", ("9.0s", "4.0s (-5.0s)"))
     assert table["wait max"] == ("3.0s", ("2m", "1m (-1m)"))
