@@ -263,26 +263,26 @@ def test_a_configuration_that_cannot_be_read_is_one_line(call: Call, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("name", "at", "target", "proven"),
+    ("name", "at", "target"),
     [
-        ("02", FIRST, "gang-12x6-w-1", 5),
-        ("02", FIRST, "partial-2of6-w-1", 3),
-        ("02", FIRST, "job/gpu-too-many", 1),
-        ("02", FIRST, "job/queue-missing", 1),
-        ("03", VOLUMES_END, "bound-elsewhere", 1),
-        pytest.param("02", FIRST, "job/queue-cap", 1, marks=pytest.mark.slow),
-        pytest.param("02", FIRST, "gated", 1, marks=pytest.mark.slow),
-        pytest.param("03", VOLUMES_END, "pvc-missing", 1, marks=pytest.mark.slow),
-        pytest.param("03", IN_FLIGHT, "never-prov", 1, marks=pytest.mark.slow),
-        pytest.param("03", BOUND_AND_PENDING, "pv-too-small", 3, marks=pytest.mark.slow),
-        pytest.param("02", FIRST, "anti-affinity-w-0", 5, marks=pytest.mark.slow),
-        pytest.param("02", AFTER, "bare-pending", 6, marks=pytest.mark.slow),
-        pytest.param("02", AFTER, "no-toleration-w-0", 8, marks=pytest.mark.slow),
-        pytest.param("06", CONTENDED, "b-low-15-w-13", 6, marks=pytest.mark.slow),
+        ("02", FIRST, "gang-12x6-w-1"),
+        ("02", FIRST, "partial-2of6-w-1"),
+        ("02", FIRST, "job/gpu-too-many"),
+        ("02", FIRST, "job/queue-missing"),
+        ("03", VOLUMES_END, "bound-elsewhere"),
+        pytest.param("02", FIRST, "job/queue-cap", marks=pytest.mark.slow),
+        pytest.param("02", FIRST, "gated", marks=pytest.mark.slow),
+        pytest.param("03", VOLUMES_END, "pvc-missing", marks=pytest.mark.slow),
+        pytest.param("03", IN_FLIGHT, "never-prov", marks=pytest.mark.slow),
+        pytest.param("03", BOUND_AND_PENDING, "pv-too-small", marks=pytest.mark.slow),
+        pytest.param("02", FIRST, "anti-affinity-w-0", marks=pytest.mark.slow),
+        pytest.param("02", AFTER, "bare-pending", marks=pytest.mark.slow),
+        pytest.param("02", AFTER, "no-toleration-w-0", marks=pytest.mark.slow),
+        pytest.param("06", CONTENDED, "b-low-15-w-13", marks=pytest.mark.slow),
     ],
 )
 def test_a_scheduling_session_with_the_change_places_it(
-    paths: Callable[[str], str], name: str, at: str, target: str, proven: int
+    paths: Callable[[str], str], name: str, at: str, target: str
 ) -> None:
     """The changes that the rules prove are those that a session under the recording's own configuration proves."""
     conf = (recording(name) / "scheduler-conf.yaml").read_text()
@@ -293,9 +293,10 @@ def test_a_scheduling_session_with_the_change_places_it(
         plain_answer = ask(ledger, "default", short, position=position, rules=rules_of(conf))
         answer = ask(ledger, "default", short, position=position, rules=rules_of(conf), conf=conf, sessions=True)
     assert [one.text for one in answer.changes] == [one.text for one in plain_answer.changes]
-    assert (
-        len([one for one in answer.changes if one.proof.startswith("a scheduling session with it places it")]) == proven
-    )
+    assert answer.changes != []
+    for one in answer.changes:
+        asks_less = any(step.action == "ask-less" for step in one.steps)
+        assert asks_less or one.proof.startswith("a scheduling session with it places it"), one
 
 
 def test_what_a_session_refuses_is_not_given(paths: Callable[[str], str]) -> None:
