@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from eventstore.types import KNOWN_NAMES
 from projections.diagnosis.model import Said
 from vcledger.at import format_time
@@ -130,7 +132,39 @@ def pod_conditions(history: Sequence[Recorded]) -> list[Said]:
                 known=KNOWN_NAMES[origin.known],
             )
         )
-    return said
+    return said + (simulated(newest, history[0].position) if newest is not None else [])
+
+
+FILTER_RESULTS = ("kube-scheduler-simulator.sigs.k8s.io/filter-result", "scheduler-simulator/filter-result")
+"""Under these annotations kube-scheduler-simulator writes what each plugin said of each node."""
+
+
+def simulated(pod: Pod, position: int) -> list[Said]:
+    """What kube-scheduler-simulator wrote on a pod: the nodes by the first plugin that refused them, with its words."""
+    annotations = pod.metadata.annotations or {}
+    written = next((annotations[name] for name in FILTER_RESULTS if annotations.get(name)), "")
+    try:
+        nodes = msgspec.json.decode(written, type=dict[str, dict[str, str]]) if written else {}
+    except msgspec.DecodeError:
+        return []
+    counts: dict[str, int] = {}
+    for plugins in nodes.values():
+        refused = [f"{plugin}: {words}" for plugin, words in plugins.items() if words != "passed"]
+        word = refused[0] if refused else "passed every filter"
+        counts[word] = counts.get(word, 0) + 1
+    if not counts:
+        return []
+    told = "; ".join(f"{count} {word}" for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    return [
+        Said(
+            source="annotation",
+            about=f"Pod {pod.metadata.namespace}/{pod.metadata.name}",
+            by="kube-scheduler-simulator",
+            reason="filter-result",
+            message=f"of {len(nodes)} nodes {told}",
+            position=position,
+        )
+    ]
 
 
 def _pod(recorded: Recorded) -> Pod | None:

@@ -172,7 +172,7 @@ def _refused(one: Refusal, full: bool) -> str:
 def _heard(answer: Explanation, full: bool) -> list[Said]:
     """The conditions, then the Events about the pod and the latest others; unless `full` only what is new in each."""
     own = f"Pod {answer.namespace}/{answer.name}"
-    conditions = [one for one in answer.said if one.source == "condition" and (one.status != "True" or one.reason)]
+    conditions = [one for one in answer.said if one.source != "event" and (one.status != "True" or one.reason)]
     events = [one for one in answer.said if one.source == "event"]
     if full:
         return [*conditions, *events]
@@ -231,6 +231,8 @@ def say(one: Said) -> str:
     if one.source == "condition":
         return f"[{one.position}] {one.about}: {one.by}={one.status} {one.reason}: {one.message}".rstrip(": ")
     who = f"{one.about}: {one.by or 'somebody'}"
+    if one.source == "annotation":
+        return f"[{one.position}] {who} wrote {one.reason}: {one.message}"
     return f"[{one.position}] {who} said {one.reason} ({when}{times}): {one.message}"
 
 
