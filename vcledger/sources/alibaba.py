@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import heapq
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from eventstore.types import NewEvent
 from vcledger.at import MICROS
@@ -28,6 +28,10 @@ TIME_COLUMNS = frozenset({"creation_time", "deletion_time", "scheduled_time"})
 """Columns that every list of the kind has; of the times all or none, as in the lists that were sampled from the first
 one. `gpu_spec`, `qos` and `pod_phase` may be lacking."""
 
+SIZES = frozenset({"cpu_milli", "memory_mib"})
+LIKE = 3
+"""A table with so many of a list's columns, a size among them, is such a list, if not a whole one."""
+
 PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed"})
 SECONDS_MAX = 100 * 366 * 86_400
 NUMBER_MAX = 10**9
@@ -39,6 +43,7 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _QUEUE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _WHOLE = re.compile(r"(\d{1,15})(?:\.0*)?", re.ASCII)
+_NEGATIVE = re.compile(r"-\d{1,15}(?:\.\d*)?", re.ASCII)
 _TIME = re.compile(r"(-?)(\d{1,15})(?:\.(\d*))?", re.ASCII)
 _NONE = frozenset({"", "nan", "NaN", "null", "None"})
 
@@ -55,15 +60,28 @@ def columns_of(head: bytes) -> frozenset[str]:
 
 
 def are_pods(columns: frozenset[str]) -> bool:
-    """Whether a list of pods has these columns."""
-    return columns >= POD_COLUMNS and len(columns & TIME_COLUMNS) in (0, len(TIME_COLUMNS))
+    """Whether it is a list of pods that has these columns, and may lack others."""
+    return len(columns & (POD_COLUMNS | TIME_COLUMNS)) >= LIKE and bool(columns & SIZES) and not are_nodes(columns)
+
+
+def are_nodes(columns: frozenset[str]) -> bool:
+    """The same of a list of nodes."""
+    return len(columns & NODE_COLUMNS) >= LIKE and bool(columns & SIZES) and not columns & (POD_COLUMNS - SIZES)
+
+
+def lacking(columns: Collection[str], needed: frozenset[str]) -> list[str]:
+    """The columns that a list must have and this one has not. Of the times all or none."""
+    if needed is POD_COLUMNS and not TIME_COLUMNS.isdisjoint(columns):
+        needed = needed | TIME_COLUMNS
+    return sorted(needed.difference(columns))
 
 
 class Rows:
-    """The rows of one file; `line` is the number of the one at hand. Broken ones are counted."""
+    """The rows of one file; `line` is the number of the one at hand. Broken ones are counted. A file without the
+    columns that are `needed` has none."""
 
-    def __init__(self, tally: Tally, limit: int) -> None:
-        self.tally, self.limit = tally, limit
+    def __init__(self, tally: Tally, limit: int, needed: frozenset[str]) -> None:
+        self.tally, self.limit, self.needed = tally, limit, needed
         self.line = 0
 
     def of(self, chunks: Iterator[bytes]) -> Iterator[dict[str, str]]:
@@ -80,12 +98,22 @@ class Rows:
                     continue
                 if header is None:
                     header = [cell.removeprefix("\ufeff") for cell in cells]
+                    if self._refused(header, data):
+                        return
                     continue
                 self.tally.read()
                 if len(cells) == len(header):
                     yield dict(zip(header, cells, strict=True))
                 else:
                     self.tally.broken(self.line, f"{len(cells)} columns, where the header has {len(header)}", data)
+
+    def _refused(self, header: list[str], data: bytes) -> bool:
+        """Whether columns are missing, which is told."""
+        lacks = lacking(header, self.needed)
+        if lacks:
+            columns = f"the column{'s' * (len(lacks) > 1)} {', '.join(lacks)}"
+            self._complain(0, f"an {self.tally.file.format or 'openb list'} without {columns}", data)
+        return bool(lacks)
 
     def _complain(self, line: int, reason: str, data: bytes) -> None:
         self.tally.read()
@@ -105,7 +133,7 @@ def _cells(line: str) -> list[str]:
 
 def nodes(chunks: Iterator[bytes], observer: Observer, tally: Tally, limit: int, epoch: int) -> Iterator[NewEvent]:
     """The nodes of a list, there from just before `epoch` (microseconds) on."""
-    rows = Rows(tally, limit)
+    rows = Rows(tally, limit, NODE_COLUMNS)
     seen: set[str] = set()
     for row in rows.of(chunks):
         try:
@@ -129,7 +157,7 @@ def _node(row: dict[str, str], seen: set[str]) -> NodeRow:
 def pods(chunks: Iterator[bytes], observer: Observer, tally: Tally, limit: int, epoch: int) -> Iterator[NewEvent]:
     """The lives of the pods of a list, in order of time, queues before them; times are `epoch` (microseconds) and what
     the trace counts from there."""
-    rows = Rows(tally, limit)
+    rows = Rows(tally, limit, POD_COLUMNS)
     seen: set[str] = set()
     found: list[PodRow] = []
     back, timed = 0, True
@@ -237,7 +265,8 @@ def _whole(row: dict[str, str], column: str, default: int | None = None) -> int:
         raise Unusable(f"no {column}")
     found = _WHOLE.fullmatch(text)
     if found is None:
-        raise Unusable(f"{column} {shown(text)} is no whole number")
+        negative = _NEGATIVE.fullmatch(text)
+        raise Unusable(f"{column} {shown(text)} is {'negative' if negative else 'no whole number'}")
     if int(found[1]) > NUMBER_MAX:
         raise Unusable(f"{column} {text} is more than {NUMBER_MAX:,}")
     return int(found[1])

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from vcledger.sources import cluster_info, simkube, volcano_dump
-from vcledger.sources.alibaba import NODE_COLUMNS, are_pods, columns_of
+from vcledger.sources.alibaba import are_nodes, are_pods, columns_of
 from vcledger.sources.shape import AUDIT_GROUP, Shape, is_audit, is_list, shapes
 
 HEAD_BYTES = 1 << 18
@@ -67,11 +67,12 @@ def detect(head: bytes) -> Format:
 
 
 def _of_table(text: bytes) -> Format:
-    """By the names of the columns in the first line."""
+    """By the names of the columns in the first line. A list that lacks some is told by the others: its reader refuses
+    it by name."""
     columns = columns_of(text)
     if are_pods(columns):
         return Format.openb_pods
-    return Format.openb_nodes if columns >= NODE_COLUMNS else Format.unknown
+    return Format.openb_nodes if are_nodes(columns) else Format.unknown
 
 
 def form_of(shape: Shape) -> Format | None:

@@ -184,21 +184,26 @@ class Import:
     def _say_what_lacks(self, sources: Sequence[Source]) -> None:
         """Nodes or pods of a trace that neither this call nor the ledger has."""
         met = {form for source in sources for form in source.forms}
-        for have, kind, lacks in (
+        for have, other, kind, lacks, useless in (
             (
                 Format.openb_pods,
+                Format.openb_nodes,
                 "Node",
                 "an openb pod list without its node list, which belongs in the same import: nothing can be placed",
+                "the openb node list has no row that can be used: nothing can be placed",
             ),
             (
                 Format.openb_nodes,
+                Format.openb_pods,
                 "Pod",
                 "an openb node list without a pod list, which belongs in the same import: nothing arrives",
+                "the openb pod list has no row that can be used: nothing arrives",
             ),
-            (Format.simkube, "Node", "a SimKube trace has no nodes: a replay needs some added"),
+            (Format.simkube, None, "Node", "a SimKube trace has no nodes: a replay needs some added", ""),
         ):
-            if have in met and not any(True for _ in self.ledger.store.read(cluster=self.cluster, kinds=kind, limit=1)):
-                self.report.note(lacks)
+            if have not in met or any(True for _ in self.ledger.store.read(cluster=self.cluster, kinds=kind, limit=1)):
+                continue
+            self.report.note(useless if other in met else lacks)
 
     # --- the files ----------------------------------------------------------------------------------------------
 

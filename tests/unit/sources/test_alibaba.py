@@ -146,6 +146,9 @@ BROKEN = {
     "a name that is none": ("A b,1,1,0,0,,LS,Pending,10,30,", "name A b is no name"),
     "no cpu": ("x,,1,0,0,,LS,Pending,10,30,", "no cpu_milli"),
     "more memory than there can be": ("x,1,9999999999,0,0,,LS,Pending,10,30,", "memory_mib 9999999999 is more than"),
+    "negative cpu": ("x,-5,1,0,0,,LS,Pending,10,30,", "cpu_milli -5 is negative"),
+    "negative memory": ("x,1,-2.0,0,0,,LS,Pending,10,30,", "memory_mib -2.0 is negative"),
+    "negative GPUs": ("x,1,1,-1,0,,LS,Pending,10,30,", "num_gpu -1 is negative"),
     "half a mebibyte": ("x,1,0.5,0,0,,LS,Pending,10,30,", "memory_mib 0.5 is no whole number"),
     "more than a whole GPU of each": ("x,1,1,1,1500,,LS,Pending,10,30,", "num_gpu 1 with gpu_milli 1500"),
     "a GPU of which nothing is asked": ("x,1,1,1,0,,LS,Pending,10,30,", "num_gpu 1 with gpu_milli 0"),
@@ -219,7 +222,35 @@ def test_a_sampled_list_has_no_times(tmp_path: Path) -> None:
     report = imported(tmp_path, table(tmp_path, text))
     assert story(tmp_path) == [("Added", "b", 0), ("Added", "a", 0)]
     assert any("has no times" in note for note in report.notes)
-    assert detect(b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,deletion_time\n") is Format.unknown
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("name,cpu_milli,memory_mib,num_gpu\nx,1,1,0\n", "an openb pod list without the column gpu_milli"),
+        ("name,cpu_milli,memory_mib\nx,1,1\n", "an openb pod list without the columns gpu_milli, num_gpu"),
+        (
+            "name,cpu_milli,memory_mib,num_gpu,gpu_milli,deletion_time\n",
+            "an openb pod list without the columns creation_time, scheduled_time",
+        ),
+        (POD_HEADER.replace("name,", ""), "an openb pod list without the column name"),
+        (NODE_HEADER.replace(",gpu,", ","), "an openb node list without the column gpu"),
+        ("sn,cpu_milli,memory_mib\n", "an openb node list without the columns gpu, model"),
+    ],
+)
+def test_a_list_without_its_columns_is_refused_by_their_names(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(NothingToImport, match=f"list.csv: {reason}$"):
+        imported(tmp_path, table(tmp_path, text, "list.csv"))
+
+
+def test_beside_a_list_without_its_columns_the_others_are_read(tmp_path: Path) -> None:
+    lacking = table(tmp_path, "name,cpu_milli,memory_mib\nx,1,1\n")
+    report = imported(tmp_path, table(tmp_path, NODES, "nodes.csv"), lacking)
+    assert [str(one) for one in report.broken] == [
+        f"{lacking}: an openb pod list without the columns gpu_milli, num_gpu"
+    ]
+    assert [name for _, name, _ in story(tmp_path, "Node")] == ["node-a", "node-b"]
+    assert report.notes == ["the openb pod list has no row that can be used: nothing arrives"]
 
 
 @pytest.mark.slow
@@ -248,7 +279,8 @@ def test_the_beginning_can_be_named(tmp_path: Path) -> None:
         (PODS, Format.openb_pods),
         ("\ufeff" + NODES, Format.openb_nodes),
         ("a,b,c\n1,2,3\n", Format.unknown),
-        ("sn,cpu_milli,memory_mib\n", Format.unknown),
+        ("name,cpu_milli,seconds\n", Format.unknown),
+        ("name,gpu_milli,num_gpu\n", Format.unknown),
         ("name;cpu_milli;memory_mib\n", Format.unknown),
     ],
 )
