@@ -100,8 +100,9 @@ class Reader:
         yield from self._items(chunks)
         if self.met or self.whole_dump:
             self.tally.file.format = ", ".join(format_ for format_ in Format if format_ in self.forms())
-        if (note := self.moments.note(self.name)) is not None:
-            self.tally.report.note(note)
+        for note in (self.moments.note(self.name), self.moments.clock.note(self.name)):
+            if note is not None:
+                self.tally.report.note(note)
 
     def forms(self) -> list[Format]:
         """The forms that were met, once the items are all read; before that, or when there were none, the format."""
@@ -261,6 +262,7 @@ class Reader:
 
     def _told(self, line: int, data: bytes, head: bytes = b"") -> Iterator[Item | Unsure]:
         """The items of one JSON value; a broken one is counted, an unwanted one too, each with its reason."""
+        self.moments.clock.line = line
         try:
             yield from self._value(data, head)
         except Unwanted as error:

@@ -91,7 +91,9 @@ class Recording:
         if line[-1] != 0x7D:
             return None
         clock = self.clock
-        clock.now = max(clock.now, time)
+        if time < clock.now:
+            return None
+        clock.now = time
         packing = self.packing
         if packing and not listed and packing.observed(self.observer, kind, change, part, data, clock.now):
             return PACKED
@@ -102,17 +104,17 @@ class Recording:
         """Any line of a recording."""
         time = time_of(shape.recorded_at, "recordedAt")
         if shape.marker is not None:
-            yield from self._marker(decoded(_markers, data), data, self.clock.at(time))
+            yield from self._marker(decoded(_markers, data), data, self.clock.said(time))
             return
         if shape.type is None or not bytes(shape.object):
             raise Unusable("a recording's line without marker, or without type and object")
         body = bytes(shape.object)
         kind = self._kind(shape, body)
         if shape.type not in watchlines.CHANGES:
-            yield from watchlines.control(self.observer, kind, shape.type, body, self.clock.at(time), data)
+            yield from watchlines.control(self.observer, kind, shape.type, body, self.clock.said(time), data)
             return
         part = self.observer.read(kind, body)
-        event = self.observer.event(kind, shape.type, part, body, self.clock.at(time))
+        event = self.observer.event(kind, shape.type, part, body, self.clock.said(time))
         self._learn(data, shape, kind)
         yield ListItem(event.observed_at, event) if shape.initial_list else event
 

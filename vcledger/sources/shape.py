@@ -61,16 +61,46 @@ def is_list(shape: Shape) -> bool:
 
 
 class Clock:
-    """The time of observation within a file: it never goes back."""
+    """The time of observation within a file: it never goes back. `line` is the one at hand; those whose own time goes
+    back are counted."""
 
     def __init__(self) -> None:
-        self.now = 0
+        self.now = self.line = 0
+        self.back = self.first_line = self.furthest = 0
 
     def at(self, time: int | None) -> int:
         """The time, or that of the piece before when it is earlier or there is none."""
         if time is not None and time > self.now:
             self.now = time
         return self.now
+
+    def said(self, time: int) -> int:
+        """The same of a time at which the file itself says that a line was observed."""
+        if time < self.now:
+            self.back += 1
+            self.first_line = self.first_line or self.line
+            self.furthest = max(self.furthest, self.now - time)
+        return self.at(time)
+
+    def note(self, name: str) -> str | None:
+        """What is to be said of lines that go back in time; None when there were none."""
+        if not self.back:
+            return None
+        by = span(self.furthest)
+        if self.back == 1:
+            return f"{name}: line {self.first_line} goes back in time, by {by}: the time of what is before it stands"
+        return (
+            f"{name}: {self.back:,} lines go back in time, by {by} at most, the first at line {self.first_line}: the "
+            "time of what is before them stands"
+        )
+
+
+def span(micros: int) -> str:
+    """A length of time to read, in its largest unit: `365 d`, `2.5 s`."""
+    for unit, size in (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000)):
+        if micros >= size:
+            return f"{micros // size:,} {unit}"
+    return f"{micros / 1_000_000:.6g} s"
 
 
 def time_of(text: str | None, what: str) -> int:

@@ -81,10 +81,10 @@ class Records:
         kind = kind_of_object(body)
         if change == "DELETED":
             about = decoded(_named, body).metadata
-            yield self._deleted(kind.name, about, self.moments.clock.at(moment))
+            yield self._deleted(kind.name, about, self.moments.clock.said(moment))
             return
         part = self.observer.read(kind, body)
-        event = self.observer.event(kind, change, part, body, self.moments.clock.at(moment))
+        event = self.observer.event(kind, change, part, body, self.moments.clock.said(moment))
         self._keep(event)
         yield event
 

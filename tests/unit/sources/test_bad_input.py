@@ -290,9 +290,29 @@ def test_a_recordings_odd_lines(tmp_path: Path) -> None:
 
 def test_times_that_go_back_within_a_file_are_evened_out(tmp_path: Path) -> None:
     lines = (recorded("ADDED", pod("a", 1), 5), recorded("ADDED", pod("b", 2), 4), recorded("ADDED", pod("c", 3), 6))
-    report = imported(tmp_path, written(tmp_path, "w", *lines))
+    path = written(tmp_path, "w", *lines)
+    report = imported(tmp_path, path)
     found = events(tmp_path)
     assert report.late == 0 and [one.observed_at - found[0].observed_at for one in found] == [0, 0, 1_000_000]
+    assert report.notes == [f"{path}: line 2 goes back in time, by 1 s: the time of what is before it stands"]
+
+
+def test_lines_that_go_back_are_counted_read_beside_or_not(tmp_path: Path) -> None:
+    lines = [recorded("ADDED", pod(f"p{number}", number + 1), number) for number in range(40)]
+    lines[20] = lines[20].replace(b"2026-03-01T", b"2025-02-28T")
+    lines[30] = recorded("ADDED", pod("p30", 31), 28.5)
+    lines[35:35] = [marker("watch-start", 10, resource="pods", resourceVersion="7")]
+    path = written(tmp_path, "w", *lines)
+    here = imported(tmp_path, path)
+    beside = imported(tmp_path, path, db="beside.db", options=ImportOptions(snapshots=False, beside_bytes=0))
+    assert here.notes == beside.notes
+    assert here.notes == [
+        f"{path}: 3 lines go back in time, by 365 d at most, the first at line 21: the time of what is before them "
+        "stands"
+    ]
+    times, others = ([one.observed_at for one in events(tmp_path, db, kinds="Pod")] for db in ("test.db", "beside.db"))
+    assert times == others == sorted(times) and len(times) == 41
+    assert times[20] == times[19] and times[30] == times[29]
 
 
 def test_files_of_one_call_are_merged_by_time_and_later_ones_are_late(tmp_path: Path) -> None:

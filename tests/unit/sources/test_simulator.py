@@ -70,6 +70,17 @@ def test_a_record_is_what_informers_saw(tmp_path: Path) -> None:
         assert not opened.cache(model="exact").pods
 
 
+def test_a_line_of_a_record_that_goes_back_in_time_is_told(tmp_path: Path) -> None:
+    lines = life()
+    back = record("Update", pod("p1", 11), 3).replace(b"2026-03-01T", b"2025-03-01T")
+    path = written(tmp_path, "r", *lines[:3], back, lines[3])
+    report = imported(tmp_path, path)
+    assert report.notes == [f"{path}: line 4 goes back in time, by 365 d: the time of what is before it stands"]
+    before, odd = events(tmp_path, name="p1")[1:3]
+    assert odd.observed_at == before.observed_at
+    assert imported(tmp_path, written(tmp_path, "s", *lines), db="other.db").notes == []
+
+
 @pytest.mark.slow
 def test_a_record_that_has_grown_goes_on(tmp_path: Path) -> None:
     lines = life()
