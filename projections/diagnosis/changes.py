@@ -245,11 +245,12 @@ def _placings(world: World, subject: Subject) -> Iterator[Edits]:
         return
     task, table = failed
     groups = nearest_by_kind(table, task, world, trial)
+    singles = SINGLE_NODES if trial is None or trial.short <= 1 else 1
     for way in WAYS:
         for names in groups:
             if not differs(way, table.get(names[0], ())):
                 continue
-            yield from _on_nodes(world, subject, way, names, SINGLE_NODES if names is groups[0] else 1)
+            yield from _on_nodes(world, subject, way, names, singles if names is groups[0] else 1)
     if trial is not None:
         yield from _fewer(world, trial)
     yield from more_nodes(world, task, subject.held, _small(world, trial, [name for names in groups for name in names]))
