@@ -42,7 +42,7 @@ def test_variants_side_by_side_and_as_data(call: Call, trace: Path, tmp_path: Pa
     assert header.split() == ["RECORDED", "BASE", "LARGER", "SMALLER"]
     table = {line[:30].strip(): line[30:].split() for line in lines}
     assert table["placed"] == ["7", "7", "8", "(+1)", "8", "(+1)"]
-    assert table["pending at the end"] == ["-", "1", "0", "(-1)", "0", "(-1)"]
+    assert table["pending at the end"] == ["1", "1", "0", "(-1)", "0", "(-1)"]
     assert table["wait max"][1] != "0.0s"
     assert table["wait max"][2] == "0.0s"
     with Ledger.open(str(out / "larger.db"), read_only=True) as ledger:
