@@ -19,6 +19,7 @@ from projections.diagnosis.words import task_message
 from vcledger.scheduler import binder, cycle, place
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.inputs import Allocate, AllocateJob, ScheduleTask
+from vcledger.scheduler.session.events import ref_on
 from vcledger.scheduler.state import Flow, FlowTask
 from vcledger.scheduler.transitions import Phase
 from vcledger.why_views import task_view
@@ -159,14 +160,10 @@ def _discard(hand: Hand, job: JobInfo, group: GroupView, trial: Trial) -> None:
         gang_ready=ready_count(group),
         gang_needed=trial.needed,
         short_of=trial.short,
-        tasks=tuple(_ref(task, trial.placed[task.uid]) for task in placed),
-        broken_by=_ref(breaker, "") if breaker is not None else None,
+        tasks=tuple(ref_on(task, trial.placed[task.uid]) for task in placed),
+        broken_by=ref_on(breaker, "") if breaker is not None else None,
     )
     hand.add(job_subject(job), event, cause=job.position or None)
-
-
-def _ref(task: TaskView, node: str) -> TaskRef:
-    return TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=node)
 
 
 def job_subject(job: JobInfo) -> Subject:

@@ -25,7 +25,7 @@ from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.fold_events import condition_is_news, considered_words
 from vcledger.scheduler.requests import Patch
 from vcledger.scheduler.session.conf import SessionConf
-from vcledger.scheduler.session.events import CYCLES, digest_of
+from vcledger.scheduler.session.events import CYCLES, digest_of, subject_of
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.model import SessionJob
 from vcledger.scheduler.session.outcome import Discarded, Enqueued, JobOutcome, Outcome, Placed, Unfit
@@ -154,7 +154,7 @@ class _Writing:
             min_member=job.min_available,
             min_resources=self.mirror.resources.amounts(job.least) if job.least is not None else {},
         )
-        self.hand.add(_of_job(job), event, cause=job.position or None)
+        self.hand.add(subject_of(job), event, cause=job.position or None)
 
     def _discarded(self, one: Discarded) -> None:
         """A gang that is short keeps nothing; told when the numbers are others than before."""
@@ -175,7 +175,7 @@ class _Writing:
             ),
             broken_by=TaskRef(namespace=breaker.namespace, name=breaker.name, uid=breaker.uid) if breaker else None,
         )
-        self.hand.add(_of_job(job), event, cause=job.position or None)
+        self.hand.add(subject_of(job), event, cause=job.position or None)
 
     def _considered(self, one: JobOutcome, refused: Refused | None) -> None:
         if refused is not None:
@@ -193,7 +193,7 @@ class _Writing:
             needed=one.needed,
         )
         if self.flow.considered.get(one.job) != considered_words(event):
-            self.hand.add(_of_job(job), event, cause=job.position or None)
+            self.hand.add(subject_of(job), event, cause=job.position or None)
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
@@ -296,10 +296,6 @@ class _Writing:
             hand.tell(ref, position, "FailedScheduling", unfit.message, warning=True)
             body = condition_patch(flow.pods[task.key], "False", unfit.reason, unfit.message, hand.now)
             hand.effect(position, Patch("Pod", task.namespace, task.name, body, "status"))
-
-
-def _of_job(job: SessionJob) -> Subject:
-    return Subject("PodGroup", job.namespace, job.name, job.pod_group.metadata.uid)
 
 
 __all__ = ["EVICTING", "mirror_of", "run_session"]

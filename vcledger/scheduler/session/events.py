@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, MutableMapping
 
+from projections.diagnosis.views import TaskView
 from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.model import SessionJob, SessionTask, Vector
@@ -120,7 +121,7 @@ def _enqueued(decision: Enqueued, mirror: Mirror) -> tuple[Subject, DomainEvent]
         min_member=job.min_available,
         min_resources=_amounts(mirror, job.least) if job.least is not None else {},
     )
-    return _of_job(job), event
+    return subject_of(job), event
 
 
 def _placed(decision: Placed, mirror: Mirror, count: int) -> tuple[Subject, DomainEvent]:
@@ -145,7 +146,7 @@ def _placed(decision: Placed, mirror: Mirror, count: int) -> tuple[Subject, Doma
 
 
 def _evicted(decision: Evicted) -> tuple[Subject, DomainEvent]:
-    preemptor = _ref(decision.preemptor, "") if decision.preemptor is not None else None
+    preemptor = ref_on(decision.preemptor, "") if decision.preemptor is not None else None
     return _of_task(decision.task), TaskEvicted(
         job=decision.task.job,
         node=decision.node,
@@ -157,15 +158,15 @@ def _evicted(decision: Evicted) -> tuple[Subject, DomainEvent]:
 
 def _discarded(one: Discarded, mirror: Mirror) -> tuple[Subject, DomainEvent]:
     job = mirror.groups[one.job]
-    return _of_job(job), AllocationDiscarded(
+    return subject_of(job), AllocationDiscarded(
         job=one.job,
         reason="NotEnoughResources" if one.broken_by is not None else "NotEnoughTasks",
         message=f"gang: {one.ready} of {one.needed} fit",
         gang_ready=one.ready,
         gang_needed=one.needed,
         short_of=max(0, one.needed - one.ready),
-        tasks=tuple(_ref(task, node) for task, node in one.tasks),
-        broken_by=_ref(one.broken_by, "") if one.broken_by is not None else None,
+        tasks=tuple(ref_on(task, node) for task, node in one.tasks),
+        broken_by=ref_on(one.broken_by, "") if one.broken_by is not None else None,
     )
 
 
@@ -183,7 +184,7 @@ def _unfit(unfit: Unfit, mirror: Mirror) -> tuple[Subject, DomainEvent]:
 
 def _considered(one: JobOutcome, mirror: Mirror) -> tuple[Subject, DomainEvent]:
     job = mirror.groups[one.job]
-    return _of_job(job), JobConsidered(
+    return subject_of(job), JobConsidered(
         job=one.job,
         queue=job.queue,
         outcome=one.outcome,
@@ -200,7 +201,8 @@ def _amounts(mirror: Mirror, vector: Vector) -> Amounts:
     return mirror.resources.amounts(vector)
 
 
-def _ref(task: SessionTask, node: str) -> TaskRef:
+def ref_on(task: SessionTask | TaskView, node: str) -> TaskRef:
+    """A task as events name it, with the node that it is to have."""
     return TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=node)
 
 
@@ -208,7 +210,8 @@ def _of_task(task: SessionTask) -> Subject:
     return Subject("Pod", task.namespace, task.name, task.uid)
 
 
-def _of_job(job: SessionJob) -> Subject:
+def subject_of(job: SessionJob) -> Subject:
+    """The stream of a job's PodGroup."""
     return Subject("PodGroup", job.namespace, job.name, job.pod_group.metadata.uid)
 
 
@@ -225,4 +228,4 @@ def positions(outcome: Outcome) -> Iterator[tuple[str, int]]:
         yield uid, mirror.groups[uid].position
 
 
-__all__ = ["CYCLES", "digest_of", "events_of", "positions"]
+__all__ = ["CYCLES", "digest_of", "events_of", "positions", "ref_on", "subject_of"]

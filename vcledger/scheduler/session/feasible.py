@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.podaffinity import InterPodAffinity
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod
 from projections.diagnosis.volumes import Chosen
+from vcledger.scheduler.session.columns import Mask, ShapeColumns
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable, Rows
@@ -41,7 +41,6 @@ from volcano.objects.resource import CSI_ATTACH_PREFIX, EPSILON
 if TYPE_CHECKING:
     from vcledger.scheduler.session.mirror import Mirror
 
-Mask = NDArray[np.bool_]
 Room = Literal["idle", "future", "none"]
 
 POD_COUNT = "pod-count"
@@ -55,27 +54,6 @@ ALL_CHECKS = frozenset(
 they give; pod-affinity covers anti-affinity, volumes claims and their access modes."""
 
 _COLUMNS_MAX, _REFUSALS_MAX = 1024, 1024
-
-
-class ShapeColumns:
-    """What the columns say of one shape, row by row: `now` and `later` are the nodes that take it on what is idle, or
-    only on what will be, `open` whether there is any; `scores` those of `node_order`, of nodes that take it, kept as
-    long as `scored_for` is the session's configuration."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.epoch = -1
-        self.seen = self.objects_seen = 0
-        self.open = False
-        self.checks: frozenset[str] = NOTHING
-        self.fits_now: Mask = np.zeros(0, dtype=bool)
-        self.fits_later: Mask = np.zeros(0, dtype=bool)
-        self.counts: Mask = np.zeros(0, dtype=bool)
-        self.now: Mask = np.zeros(0, dtype=bool)
-        self.later: Mask = np.zeros(0, dtype=bool)
-        self.scores: NDArray[np.float64] = np.zeros(0)
-        self.scored_for: object = None
-        self.scored = self.scored_objects = 0
 
 
 class Feasible:

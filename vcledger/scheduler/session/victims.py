@@ -10,7 +10,7 @@ of actions/preempt and planOnNode of actions/reclaim have in common.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cmp_to_key
+from functools import cached_property, cmp_to_key
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,21 @@ class OnNodes:
         return [one for one in self.of.get(queue, {}).get(row, ()) if one.status in self.statuses]
 
 
+class Evicting:
+    """An action that evicts, while it runs; `statuses` are those of the tasks that it may evict."""
+
+    statuses: Collection[int] = ()
+
+    def __init__(self, ssn: Session, outcome: Outcome) -> None:
+        self.ssn, self.outcome = ssn, outcome
+        self.in_vain: dict[object, object] = {}
+
+    @cached_property
+    def there(self) -> OnNodes:
+        """Looked up when the first task asks: it goes through all that is on the nodes."""
+        return OnNodes(self.ssn, self.statuses)
+
+
 def make_room(
     ssn: Session, statement: Statement, task: SessionTask, row: int, candidates: Sequence[SessionTask], action: str
 ) -> bool:
@@ -135,4 +150,4 @@ def report(ssn: Session, outcome: Outcome, uid: str, done: Sequence[Operation]) 
     )
 
 
-__all__ = ["OnNodes", "in_order", "make_room", "report"]
+__all__ = ["Evicting", "OnNodes", "in_order", "make_room", "report"]

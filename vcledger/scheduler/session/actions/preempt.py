@@ -10,7 +10,6 @@ that is aware of topology, which has to be asked for, is not done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from heapq import heapify, heappop
 from typing import Any
 
@@ -21,7 +20,7 @@ from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionJob, SessionTask
 from vcledger.scheduler.session.outcome import Outcome
 from vcledger.scheduler.session.statement import Statement
-from vcledger.scheduler.session.victims import OnNodes, in_order, make_room, report
+from vcledger.scheduler.session.victims import Evicting, OnNodes, in_order, make_room, report
 from volcano.objects.status import TaskStatus
 
 ACTION, NEVER = "preempt", "Never"
@@ -54,15 +53,8 @@ def waiting_tasks(ssn: Session, job: SessionJob) -> Iterator[SessionTask]:
         yield heappop(heap)[1]
 
 
-class _Preempt:
-    def __init__(self, ssn: Session, outcome: Outcome) -> None:
-        self.ssn, self.outcome = ssn, outcome
-        self.in_vain: dict[object, object] = {}
-
-    @cached_property
-    def there(self) -> OnNodes:
-        """Looked up when the first task asks: it goes through all that is on the nodes."""
-        return OnNodes(self.ssn, PREEMPTABLE)
+class _Preempt(Evicting):
+    statuses = PREEMPTABLE
 
     def run(self, starving: Mapping[str, list[SessionJob]]) -> None:
         ssn = self.ssn

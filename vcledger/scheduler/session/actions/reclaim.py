@@ -10,7 +10,6 @@ with the cheapest victims, victims on several nodes) are not made.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from heapq import heapify, heappop
 
 from vcledger.scheduler.session.actions.preempt import allowed_rows, may_preempt, starving_jobs, waiting_tasks
@@ -18,7 +17,7 @@ from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionJob, SessionQueue, SessionTask
 from vcledger.scheduler.session.outcome import Outcome
 from vcledger.scheduler.session.statement import Statement
-from vcledger.scheduler.session.victims import OnNodes, in_order, make_room, report
+from vcledger.scheduler.session.victims import Evicting, in_order, make_room, report
 from volcano.objects.status import TaskStatus
 
 ACTION = "reclaim"
@@ -31,15 +30,8 @@ def execute(ssn: Session, outcome: Outcome) -> None:
         _Reclaim(ssn, outcome).run(starving)
 
 
-class _Reclaim:
-    def __init__(self, ssn: Session, outcome: Outcome) -> None:
-        self.ssn, self.outcome = ssn, outcome
-        self.in_vain: dict[object, object] = {}
-
-    @cached_property
-    def there(self) -> OnNodes:
-        """Looked up when the first task asks: it goes through all that is on the nodes."""
-        return OnNodes(self.ssn, (int(TaskStatus.RUNNING),))
+class _Reclaim(Evicting):
+    statuses = (int(TaskStatus.RUNNING),)
 
     def run(self, starving: Mapping[str, list[SessionJob]]) -> None:
         ssn = self.ssn
