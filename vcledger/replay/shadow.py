@@ -7,8 +7,7 @@ A decision is a pod of the scheduler getting its node. Volcano decides a cycle a
 moments that follow, so the first decision that has no answer yet asks for all decisions of the coming period: for the
 jobs of those pods, in exactly the state before the first of them. A job that would wait then is asked about once more
 in the state before its own decision. Whether the recorded node would do is asked before each decision by itself, with
-all before it applied. Jobs that have waited for `STAY_SECONDS` are asked about, some at a time, with these questions
-and at least each `STAY_SECONDS`.
+all before it applied. Jobs that have waited for `STAY_SECONDS` are asked about, some at a time, each `STAY_SECONDS`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from volcano.objects import kinds
 from volcano.objects.core import Pod
 
 STAY_SECONDS = 10
-"""At least so often, in the trace's time, jobs that stay pending are asked about."""
+"""So often, in the trace's time, jobs that stay pending are asked about."""
 
 STAYERS_MAX = 16
 """So many of them at a time."""
@@ -230,7 +229,7 @@ class Shadow:
                 ref = self.cache.pods[f"{one.namespace}/{one.name}"]
                 wanted[one.uid] = ref.job
         jobs = dict.fromkeys(job for job in wanted.values() if job)
-        self._hear({**jobs, **self._some_stayers(jobs)}, wanted)
+        self._hear(jobs, wanted)
 
     def _again(self, job: str) -> bool:
         """Whether a job that was found to wait is asked about once more, as the record has moved on since: once in a
@@ -255,15 +254,15 @@ class Shadow:
                 return
             yield more
 
-    def _some_stayers(self, known: dict[str, None]) -> dict[str, None]:
+    def _some_stayers(self) -> dict[str, None]:
         """Some of the jobs that have waited for a while, in turn."""
         assert self.decider is not None
         since, before = {}, self._since
         for job in self.decider.waiting():
-            since[job] = before.get(job, self.now)
+            since[job] = before[job] if job in before else self._oldest(job)
         self._since = since
         long_ago = self.now - STAY_SECONDS * 1_000_000
-        waiting = [job for job, begun in since.items() if begun <= long_ago and job not in known]
+        waiting = [job for job, begun in since.items() if begun <= long_ago]
         if not waiting:
             return {}
         after = [job for job in waiting if job > self._next_stayer]
@@ -271,18 +270,23 @@ class Shadow:
         self._next_stayer = chosen[-1]
         return dict.fromkeys(chosen)
 
+    def _oldest(self, uid: str) -> int:
+        """Since when the oldest of a job's pods that came in this run has been there."""
+        job = self.cache.jobs.get(uid)
+        found = [self._created[task] for task in (job.tasks if job is not None else ()) if task in self._created]
+        return min(found, default=self.now)
+
     def _stayers(self) -> None:
         """Asks about jobs that the record leaves pending."""
         if self.decider is None:
             return
         self._stayed_at = self.now
-        some = self._some_stayers({})
+        some = self._some_stayers()
         if some:
             self._hear(some, {})
 
     def _hear(self, jobs: dict[str, None], wanted: dict[str, str]) -> None:
         assert self.decider is not None
-        self._stayed_at = self.now
         self.asked += 1
         outcome = self.decider.decide(self.now, self.asked, only=list(jobs))
         self.outcomes.append(outcome)
