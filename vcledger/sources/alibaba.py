@@ -171,8 +171,9 @@ def pods(chunks: Iterator[bytes], observer: Observer, tally: Tally, limit: int, 
         back += bool(found) and pod.created < found[-1].created
         found.append(pod)
     if back:
+        rows_go = "1 row goes" if back == 1 else f"{back:,} rows go"
         tally.report.note(
-            f"{tally.file.file}: {back:,} rows go back in time (created before the pod of the row above): put in order"
+            f"{tally.file.file}: {rows_go} back in time (created before the pod of the row above): put in order"
         )
     if found and not timed:
         tally.report.note(f"{tally.file.file}: has no times, so all of its pods are there from the beginning and wait")

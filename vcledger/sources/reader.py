@@ -22,7 +22,7 @@ from vcledger.sources.compress import CutOff
 from vcledger.sources.detect import HEAD_BYTES, Format, detect, first_line_is_whole, form_of
 from vcledger.sources.framing import Piece, line_batches, values
 from vcledger.sources.items import Item, ListBegun, ListItem, Sighting
-from vcledger.sources.moments import Moments, Unsure, at, settled
+from vcledger.sources.moments import MINUTE, Moments, Unsure, at, settled
 from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, shown
 from vcledger.sources.packing import Packing
 from vcledger.sources.recording import PACKED, Recording
@@ -169,11 +169,14 @@ class Reader:
             self.tally.broken(0, f"cannot be read further: {error.strerror or error}")
 
     def _clocked(self, items: Iterator[Item]) -> Iterator[Item]:
-        """Times of the file never go back: what is left out of order takes the time of what is before it."""
+        """Times of the file never go back: what is left out of order takes the time of what is before it. (An
+        audited request came in a while before its line was written.)"""
         clock = Clock()
         for item in items:
-            time = clock.at(item.observed_at)
+            time = clock.said(item.observed_at, MINUTE)
             yield item if time == item.observed_at else at(item, time)
+        if (note := clock.note(self.name, "event")) is not None:
+            self.tally.report.note(note)
 
     def _lines(self, chunks: Iterator[bytes], recording: bool) -> Iterator[Item | Unsure]:
         """JSON lines. A recording's usual lines take a short way."""

@@ -74,25 +74,25 @@ class Clock:
             self.now = time
         return self.now
 
-    def said(self, time: int) -> int:
-        """The same of a time at which the file itself says that a line was observed."""
-        if time < self.now:
+    def said(self, time: int, grace: int = 0) -> int:
+        """The same of a time at which the file itself says that a line was observed; `grace` is how much earlier it may
+        be without a word."""
+        if time < self.now - grace:
             self.back += 1
             self.first_line = self.first_line or self.line
             self.furthest = max(self.furthest, self.now - time)
         return self.at(time)
 
-    def note(self, name: str) -> str | None:
-        """What is to be said of lines that go back in time; None when there were none."""
+    def note(self, name: str, unit: str = "line") -> str | None:
+        """What is to be said of lines, or other units, that go back in time; None when there were none."""
         if not self.back:
             return None
-        by = span(self.furthest)
+        by, first = span(self.furthest), f"line {self.first_line}"
         if self.back == 1:
-            return f"{name}: line {self.first_line} goes back in time, by {by}: the time of what is before it stands"
-        return (
-            f"{name}: {self.back:,} lines go back in time, by {by} at most, the first at line {self.first_line}: the "
-            "time of what is before them stands"
-        )
+            what = first if self.first_line else f"1 {unit}"
+            return f"{name}: {what} goes back in time, by {by}: the time of what is before it stands"
+        by += f" at most, the first at {first}" if self.first_line else " at most"
+        return f"{name}: {self.back:,} {unit}s go back in time, by {by}: the time of what is before them stands"
 
 
 def span(micros: int) -> str:

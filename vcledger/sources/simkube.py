@@ -94,7 +94,8 @@ def items(data: bytes, observer: Observer, tally: Tally) -> Iterator[NewEvent]:
     owners, stories = Owners(paths, _lifecycles(trace, tally)), Stories(observer)
     back = sum(after.ts < before.ts for before, after in zip(trace.events, trace.events[1:], strict=False))
     if back:
-        tally.report.note(f"{tally.file.file}: {back:,} events go back in time: put in order")
+        events_go = "1 event goes" if back == 1 else f"{back:,} events go"
+        tally.report.note(f"{tally.file.file}: {events_go} back in time: put in order")
     for number, event in sorted(enumerate(trace.events, 1), key=lambda one: one[1].ts):
         for change, objects in (("applied", event.applied_objs), ("deleted", event.deleted_objs)):
             for built in objects:

@@ -239,6 +239,23 @@ def test_a_folders_binds_stand_in_the_order_of_time(tmp_path: Path) -> None:
     assert on_time == sorted(on_time)
 
 
+def test_audit_lines_that_go_back_further_than_they_are_put_in_order_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when rotated logs were put together the wrong way round."""
+    monkeypatch.setattr("vcledger.sources.audit.WINDOW", 3)
+    late = [audit("create", pod(f"late-{number}", 10 + number), 600 + number, code=201) for number in range(6)]
+    early = [audit("create", pod(f"early-{number}", number + 1), number, code=201) for number in range(5)]
+    path = written(tmp_path, "audit.log", *late, *early)
+    report = imported(tmp_path, path)
+    assert report.notes == [
+        f"{path}: 5 events go back in time, by 10 min at most: the time of what is before them stands"
+    ]
+    found = events(tmp_path)
+    assert [one.observed_at for one in found] == sorted(one.observed_at for one in found)
+    assert imported(tmp_path, written(tmp_path, "whole.log", *early, *late), db="whole.db").notes == []
+
+
 @pytest.mark.slow
 def test_an_audit_log_alone_is_folded(tmp_path: Path) -> None:
     imported(tmp_path, recording("02") / "audit.jsonl.zst")

@@ -310,7 +310,7 @@ def test_events_that_go_back_in_time_are_put_in_order_and_told(tmp_path: Path) -
     happened = at(10, deployment(replicas=2)), at(0, deployment(replicas=1))
     report = imported(tmp_path, written(tmp_path, "t", trace(*happened)))
     assert story(tmp_path) == [("Added", "web-0", 0), ("Added", "web-1", 10)]
-    assert any("1 events go back in time" in note for note in report.notes)
+    assert any("1 event goes back in time" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("seed", range(3))
