@@ -35,6 +35,7 @@ from cli.replay_options import (
     VariantOption,
     WorkersOption,
     base_options,
+    read_conf_text,
     read_text,
     tell_unmatched,
     traces_of,
@@ -116,7 +117,7 @@ def replay(
     from vcledger.replay.variants import make_jobs, read_seeds, read_variant
     from vcledger.schedulerargs import config_of
 
-    variants = [read_variant(text, read_text) for text in variant or ()]
+    variants = [read_variant(text, read_conf_text) for text in variant or ()]
     options = base_options(add_nodes, remove_node, set_, scale_requests)
     changed = bool(options) or any(one.options for one in variants)
     if mode is Mode.shadow and changed:
@@ -124,7 +125,7 @@ def replay(
     refuse_together(seed, seeds, workers, dask, out, resume=resume)
     plan = ReplayPlan(
         mode="free" if mode is Mode.free or (mode is None and changed) else "shadow",
-        conf="" if config is None else read_text(str(config)),
+        conf="" if config is None else read_conf_text(str(config)),
         seed=seed or 0,
         model=None if model is None else Model(model).value,
         options=None if scheduler_args is None else config_of(read_text(str(scheduler_args))),

@@ -93,8 +93,16 @@ def base_options(
 
 
 def read_text(path: str) -> str:
-    """A file of --config."""
+    """A file of options."""
     return Path(path).read_text(encoding="utf-8", errors="replace")
+
+
+def read_conf_text(path: str) -> str:
+    """A file of --config. An empty one is refused: Volcano goes on with the configuration that it had before."""
+    text = read_text(path)
+    if not text.strip():
+        fail(f"--config {path}: it is empty; leave --config out for Volcano's default")
+    return text
 
 
 def traces_of(dbs: Sequence[str] | None, cluster: str | None, from_: str | None, to: str | None) -> list[Trace]:

@@ -53,6 +53,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["--variant", "a: --seed 1", "--variant", "a: --seed 2"], "two variants are called 'a'"),
         (["--variant", "a: --config none.yaml"], "none.yaml: No such file"),
         (["--config", "none.yaml"], "none.yaml: No such file"),
+        (["--config", os.devnull], f"--config {os.devnull}: it is empty"),
+        (["--variant", f"a: --config {os.devnull}"], f"--config {os.devnull}: it is empty"),
         (["--mode", "shadow", "--remove-node", "n1"], "--mode shadow follows the record"),
         (["--mode", "shadow", "--variant", "a: --remove-node n1"], "--mode shadow follows the record"),
         (["--seeds", "5..1"], "5..1 goes backwards"),
