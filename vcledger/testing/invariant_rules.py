@@ -583,6 +583,10 @@ class WholeGangs(Rule):
             self._blind = True
             self.absent = "the record was pruned: what the scheduler had placed before is not known"
 
+    def overlook(self) -> None:
+        """What a session says beside another scheduler's record is not done, so it is not judged."""
+        self._blind = True
+
     def before(self, recorded: Recorded, cache: Cache) -> None:
         for job, (position, time, ready) in list(self._placed.items()):
             if time < recorded.observed_at:

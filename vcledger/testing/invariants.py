@@ -23,6 +23,7 @@ from projections.cache.state import Cache, Touched
 from vcledger import codec
 from vcledger.errors import HistoryPruned, UndecodableEvent
 from vcledger.ledger import DEFAULT_CONFIG, Ledger, cache_projection
+from vcledger.replay.result import origin_of
 from vcledger.scheduler.fold import evolve
 from vcledger.scheduler.snapshot import FlowProjection
 from vcledger.scheduler.state import Flow, FlowConfig
@@ -239,6 +240,9 @@ def _watched(
         begin=_beginning(ledger, cluster, start, config) if start else None,
         after=start,
     )
+    gangs = watcher.rules[8]
+    if watcher.flow is None and isinstance(gangs, WholeGangs):
+        gangs.overlook()
     half = None
     try:
         if watcher.flow is not None:
@@ -267,6 +271,11 @@ def _beginning(ledger: Ledger, cluster: str, start: int, config: CacheConfig) ->
 
 
 def _has_flow(ledger: Ledger, cluster: str) -> bool:
+    """Whether the scheduler itself wrote here. A shadow replay's result has a session's words beside the record of
+    another scheduler."""
+    origin = origin_of(ledger)
+    if origin is not None and origin.mode == "shadow":
+        return False
     return next(ledger.store.read(cluster=cluster, families=OWN_FAMILIES, limit=1), None) is not None
 
 

@@ -81,3 +81,12 @@ def test_nothing_to_compare_is_no_agreement(call: Call, tmp_path: Path) -> None:
         assert result.exit_code == 1
         assert "nothing could be compared" in result.stdout
         assert "--expect same: nothing could be compared" in result.stderr
+
+
+@pytest.mark.parametrize("mode", ["shadow", "free"])
+def test_a_result_holds_the_invariants(call: Call, trace: Path, tmp_path: Path, mode: str) -> None:
+    out = tmp_path / "out.db"
+    assert call("replay", "--mode", mode, "--out", str(out), db=trace).exit_code == 0
+    checked = call("check", db=out)
+    assert checked.exit_code == 0, checked.output
+    assert " 0 broken" in checked.stdout
