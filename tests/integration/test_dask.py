@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from tests.unit.cli.conftest import Call, call
 from tests.unit.replay.test_workers import LONG, digests, jobs_of, told
 from tests.unit.replay.traces import Gang, Stage, ledger_of
-from vcledger.replay.on_dask import DaskMissing, DaskUnreachable, run_on_dask
+from vcledger.replay.on_dask import DaskAddressInvalid, DaskMissing, DaskUnreachable, run_on_dask
 from vcledger.replay.result import ResultExists
 from vcledger.replay.workers import Blind, run_here, run_jobs
 
@@ -71,8 +73,22 @@ def test_without_dask_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPa
         run_jobs([], dask="tcp://127.0.0.1:1")
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://here"])
+@pytest.mark.parametrize(
+    "address", ["nonsense", "", "tcp://here", "here:", "here:http", "here:0", "here:70000", "a b:1"]
+)
+def test_what_is_no_address_is_refused_before_anything_is_made(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distributed.Client.__init__", lambda *_, **__: pytest.fail("a client is made"))
+    with pytest.raises(DaskAddressInvalid, match="is no address of a Dask scheduler: want its port too"):
+        run_jobs([], dask=address)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "[::1]:1", "nonsense://here:1", "tls://127.0.0.1:1"])
 def test_no_scheduler_there(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vcledger.replay.on_dask.CONNECT_SECONDS", 1)
-    with pytest.raises(DaskUnreachable, match=f"no Dask scheduler answers at {address}"):
+    states: list[str] = []
+    monkeypatch.setattr("distributed.Client.close", lambda client, *_, **__: states.append(client.status))
+    with pytest.raises(DaskUnreachable, match=f"no Dask scheduler answers at {re.escape(address)}"):
         run_jobs([], dask=address)
+    gc.collect()
+    assert set(states) <= {"closed"}

@@ -10,6 +10,7 @@ PostgreSQL. Dask gives the jobs of a worker that died to another one.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -36,8 +37,17 @@ class DaskUnreachable(VcledgerError):
     """No scheduler of a Dask cluster answers at that address, or it has gone away."""
 
 
+class DaskAddressInvalid(DaskUnreachable):
+    """What cannot be the address of a scheduler."""
+
+
+_ADDRESS = re.compile(r"(\w+://)?(\[[\da-fA-F:.%]+\]|[^\s:/@]+):(\d{1,5})/?")
+_IN_PROCESS = "inproc://"
+_PORT_MAX = 65_535
+
+
 def run_on_dask(jobs: Sequence[Job], address: str, watcher: Watcher, stop: Callable[[], bool]) -> list[Ran]:
-    """What came of each job, in their order. DaskMissing, DaskUnreachable."""
+    """What came of each job, in their order. DaskMissing, DaskUnreachable, DaskAddressInvalid."""
     client = _connected(address)
     word = f"vcledger-stop-{uuid4().hex}"
     try:
@@ -60,12 +70,20 @@ def _distributed() -> Any:
 
 def _connected(address: str) -> Any:
     distributed = _distributed()
+    found = _ADDRESS.fullmatch(address)
+    if not address.startswith(_IN_PROCESS) and (found is None or not 0 < int(found[3]) <= _PORT_MAX):
+        raise DaskAddressInvalid(f"{address!r} is no address of a Dask scheduler: want its port too, tcp://host:8786")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells of lost connections with tracebacks
+    client = distributed.Client.__new__(distributed.Client)
     try:
-        return distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+        client.__init__(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
+        client.status = (
+            "closed"  # half made, it would be closed when it is collected: that waits long, with a traceback
+        )
         why = " ".join(str(error).split())
         raise DaskUnreachable(f"no Dask scheduler answers at {address}: {why}") from None
+    return client
 
 
 def _reachable(job: Job) -> Job:
@@ -134,4 +152,4 @@ def _outcome(future: Any, job: Job) -> Ran | None:
     return Ran(job.label, None, f"a Dask worker failed: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
-__all__ = ["DaskMissing", "DaskUnreachable", "run_on_dask"]
+__all__ = ["DaskAddressInvalid", "DaskMissing", "DaskUnreachable", "run_on_dask"]
