@@ -338,11 +338,23 @@ def outcome_of(error: BaseException) -> tuple[str, int]:
     return text, MISUSE
 
 
+LIBRARY_WORDS = (
+    (": Value error, ", ": "),
+    (": Input should be a valid integer, unable to parse string as an integer", ": it should be a whole number"),
+    (": Input should be a valid number, unable to parse string as a number", ": it should be a number"),
+    (": Input should be ", ": it should be "),
+)
+"""How the option parser's library begins what it says of a value, and how a command says it."""
+
+
 def usage_line(error: Any) -> str:
     """The parser's own message, and where the help is."""
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", "") or "vcledger"
-    return f"{error.format_message().rstrip('.')}; see `{command} --help`"
+    message = error.format_message().rstrip(".")
+    for said, meant in LIBRARY_WORDS:
+        message = message.replace(said, meant)
+    return f"{message}; see `{command} --help`"
 
 
 def guarded(run: Callable[[], Any]) -> int:
