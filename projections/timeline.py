@@ -83,7 +83,9 @@ def _told(recorded: Recorded, last: dict[tuple[str, str, str, str], Any]) -> lis
     if isinstance(event, ObjectDeleted):
         last.pop(key)
         return (
-            [] if isinstance(new, Event) else ["deleted" + (" (a relist found it missing)" if recorded.known else "")]
+            []
+            if isinstance(new, Event)
+            else ["deleted" + (" (inferred: no watch saw it go)" if recorded.known else "")]
         )
     teller = TELLERS.get(type(new))
     if teller is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from projections.diagnosis.case import Case
 from projections.diagnosis.model import Evidence, Finding
 from projections.diagnosis.words import counted
+from volcano.objects.core import Pod
 
 ATTEMPT_WORDS = ("failed to bind to node", "execute preBind for pod")
 """How the scheduler's FailedScheduling events about a bind begin."""
@@ -117,12 +118,21 @@ def _job_finished(case: Case) -> Finding | None:
     )
 
 
+def _ran(pod: Pod | None) -> str:
+    """Where a pod that is gone ran. Published traces say that pods were scheduled, and not to which node."""
+    if pod is not None and pod.spec.node_name:
+        return f"it ran on {pod.spec.node_name}"
+    conditions = (pod.status.conditions or ()) if pod is not None else ()
+    if any(one.type == "PodScheduled" and one.status == "True" for one in conditions):
+        return "it had been scheduled, to a node that the record does not name"
+    return "it never had a node"
+
+
 def deleted(case: Case) -> Finding | None:
     """Gone, or on its way out without ever having had a node."""
     if case.gone_at:
-        how = " (a relist found it missing)" if case.gone_known != "recorded" else ""
-        node = case.pod.spec.node_name if case.pod is not None else ""
-        before = f"it ran on {node}" if node else "it never had a node"
+        how = " (inferred: no watch saw it go)" if case.gone_known != "recorded" else ""
+        before = _ran(case.pod)
         return Finding(
             verdict="deleted",
             causes=[f"it was deleted at {case.gone_at}{how}; {before}"],

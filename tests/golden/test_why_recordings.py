@@ -667,7 +667,7 @@ def test_a_pod_made_again_under_its_name_is_the_later_one(ledgers: dict[str, Led
 def test_a_pod_deleted_in_a_gap_is_known_by_inference(ledgers: dict[str, Ledger]) -> None:
     answer = ask(ledgers["07"], "j1-w-0", "marker:volcano-cache-dump-4-after-scheduler-restart.json")
     assert answer.verdict == "deleted"
-    assert "a relist found it missing" in answer.causes[0]
+    assert "inferred: no watch saw it go" in answer.causes[0]
 
 
 @pytest.mark.parametrize(("pod", "asked"), [("j5-w-0", "13:51:52Z"), ("too-big-w-0", "13:51:50Z")])

@@ -90,7 +90,10 @@ def test_placed_deleted_and_terminating() -> None:
     assert explain(case(pod(nodeName="n1", status={"phase": "Running"}, **GROUPED))).verdict == "scheduled"
     gone = explain(case(pod(**GROUPED), gone_at="2026-01-01T00:00:05Z", gone_position=60, gone_known="inferred"))
     assert gone.verdict == "deleted"
-    assert "a relist found it missing" in gone.causes[0]
+    assert gone.causes == ["it was deleted at 2026-01-01T00:00:05Z (inferred: no watch saw it go); it never had a node"]
+    told = pod(status={"conditions": [{"type": "PodScheduled", "status": "True"}]}, **GROUPED)
+    traced = explain(case(told, gone_at="2026-01-01T00:00:05Z", gone_position=60, gone_known="inferred"))
+    assert traced.causes[0].endswith("it had been scheduled, to a node that the record does not name")
     assert gone.nodes == []
     ending = pod(meta={"deletionTimestamp": "2026-01-01T00:00:30Z"}, **GROUPED)
     assert explain(case(ending, status="Releasing")).verdict == "terminating"

@@ -49,7 +49,7 @@ def test_only_what_changes_is_told() -> None:
         (6, "bound to n1 (201)"),
         (7, "on node n1"),
         (7, "phase Running"),
-        (8, "deleted (a relist found it missing)"),
+        (8, "deleted (inferred: no watch saw it go)"),
     ]
     assert told[4].known == "inferred"
     assert told[5].late
