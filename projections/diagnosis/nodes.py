@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from projections.diagnosis import basic
 from projections.diagnosis.accessmodes import AccessModes
+from projections.diagnosis.amounts import ALWAYS
 from projections.diagnosis.claims import ClaimProblem, PodClaims, pod_claims
 from projections.diagnosis.podaffinity import InterPodAffinity, affinity_terms, anti_affinity_terms
 from projections.diagnosis.reasons import VOLUME_FAMILIES, Reason
@@ -98,8 +99,50 @@ class Evaluation:
         return found
 
     def table(self) -> dict[str, list[Reason]]:
-        """The refusals on every node of the cluster, by name in order."""
-        return {node.name: self.on(node) for node in self.cluster.nodes}
+        """The refusals on every node of the cluster, by name in order. Nodes that are alike share one list of them,
+        which nobody changes."""
+        if not self._by_kind:
+            return {node.name: self.on(node) for node in self.cluster.nodes}
+        found, known = {}, dict[object, list[Reason]]()
+        names = tuple(dict.fromkeys((*ALWAYS, *self.task.request)))
+        for node in self.cluster.nodes:
+            kind = self._kind(node, names)
+            if kind is None:
+                found[node.name] = self.on(node)
+                continue
+            reasons = known.get(kind)
+            if reasons is None:
+                reasons = known[kind] = self.on(node)
+            found[node.name] = reasons
+        return found
+
+    @property
+    def _by_kind(self) -> bool:
+        """Whether nothing counts but what the nodes themselves are and have, so that equal nodes refuse alike."""
+        return (
+            not self.ports
+            and self.affinity.idle
+            and self.spread.idle
+            and self.access is None
+            and self.limits is None
+            and self.volumes is None
+        )
+
+    def _kind(self, node: NodeView, names: Sequence[str]) -> object | None:
+        """What the refusals on a node come from; None for one that is looked at by itself: not ready, full of pods, or
+        with something under way on it. `names`: the resources that count."""
+        body = node.node
+        if body is None or node.releasing or node.pipelined or node.assumed or node.name in self.taken:
+            return None
+        if basic.readiness(node, self.cluster.ignores_conditions):
+            return None
+        if node.pods_max is not None and node.pods + self.extra_count.get(node.name, 0) >= node.pods_max:
+            return None
+        idle, size, spec = node.idle.get, node.allocatable.get, body.spec
+        taints = tuple([(one.key, one.value, one.effect) for one in spec.taints]) if spec.taints else ()
+        matches = not self.picky or not basic.node_affinity(self.pod, node)
+        amounts = [*map(idle, names), *map(size, names)]
+        return (*amounts, bool(node.allocatable), spec.unschedulable, taints, matches)
 
 
 def asked(evaluation: Evaluation) -> tuple[str, ...]:

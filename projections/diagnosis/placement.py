@@ -19,6 +19,7 @@ from projections.diagnosis.reasons import (
     VOLUME_LIMIT,
     VOLUME_ZONE,
     Reason,
+    each_named,
     grouped,
     scheduler_reasons,
 )
@@ -128,7 +129,7 @@ def telling_nodes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster
     """The nodes that matter for a refusal everywhere: of each reason the one that comes nearest to taking the task
     (the most idle of what is short), the most frequent reason first."""
     nodes = {node.name: node for node in cluster.nodes}
-    pairs = [(text, name) for name, found in table.items() for text in scheduler_reasons(found)[:1] if name in nodes]
+    pairs = [(named[0], name) for name, named in each_named(table) if named and name in nodes]
     return [nearest(text, names, task, nodes) for text, names in grouped(pairs)]
 
 

@@ -68,12 +68,24 @@ def scheduler_reasons(reasons: Sequence[Reason]) -> list[str]:
     return named
 
 
+def each_named(by_node: Mapping[str, Sequence[Reason]]) -> list[tuple[str, list[str]]]:
+    """Each node's name with what the scheduler names there; made once for nodes that share their refusals."""
+    known: dict[int, list[str]] = {}
+    pairs = []
+    for node, reasons in by_node.items():
+        named = known.get(id(reasons))
+        if named is None:
+            named = known[id(reasons)] = scheduler_reasons(reasons)
+        pairs.append((node, named))
+    return pairs
+
+
 def fit_message(by_node: Mapping[str, Sequence[Reason]]) -> str:
     """The scheduler's message for nodes that all refuse: `0/10 nodes are unavailable: 2 node(s) had …, 8 Insufficient
     cpu.`, the counted reasons sorted as text."""
     counts: dict[str, int] = {}
-    for reasons in by_node.values():
-        for text in scheduler_reasons(reasons):
+    for _, named in each_named(by_node):
+        for text in named:
             counts[text] = counts.get(text, 0) + 1
     return compose(len(by_node), counts)
 

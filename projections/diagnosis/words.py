@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from projections.diagnosis.amounts import counted, show
 from projections.diagnosis.gang import Trial
 from projections.diagnosis.model import Refusal
-from projections.diagnosis.reasons import Reason, fit_message, grouped, scheduler_reasons
+from projections.diagnosis.reasons import Reason, each_named, fit_message, grouped
 from projections.diagnosis.views import ClusterView, GroupView, NodeView, TaskView
 
 NAMES_SHOWN = 3
@@ -48,8 +48,8 @@ def table_causes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster:
 def _causes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[str]:
     nodes = {node.name: node for node in cluster.nodes}
     pairs: list[tuple[str, str]] = []
-    for name, reasons in table.items():
-        pairs += [(text, name) for text in scheduler_reasons(reasons)]
+    for name, named in each_named(table):
+        pairs += [(text, name) for text in named]
     lines = []
     for text, names in grouped(pairs):
         detail = _group_detail(text, [name for name in names if name in nodes], table, task, nodes)
@@ -61,13 +61,15 @@ def nearest(text: str, names: Sequence[str], task: TaskView, nodes: Mapping[str,
     """Of some nodes that refuse for one reason, the one that comes nearest to taking the task: for a resource the one
     with the most of it idle, else the one with the most idle cpu."""
     resource = text.removeprefix("Insufficient ") if text.startswith("Insufficient ") else "cpu"
-    return max(names, key=lambda name: (nodes[name].future_idle.get(resource, 0.0), name))
+    idle = [nodes[name].future_idle.get(resource, 0.0) for name in names]
+    most = max(idle)
+    return max([name for name, amount in zip(names, idle, strict=True) if amount == most])
 
 
 def refusals(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[Refusal]:
     """The nodes that refuse, grouped by the reason that the scheduler names first, most nodes first."""
     nodes = {node.name: node for node in cluster.nodes}
-    pairs = [(text, name) for name, reasons in table.items() for text in scheduler_reasons(reasons)[:1]]
+    pairs = [(named[0], name) for name, named in each_named(table) if named]
     return [
         Refusal(count=len(names), reason=text, detail=_range(text, names, table, task, nodes), nodes=names)
         for text, names in grouped(pairs)
@@ -103,8 +105,9 @@ def _span(resource: str, amounts: Sequence[float]) -> str:
 
 
 def _details(text: str, names: Sequence[str], table: Mapping[str, Sequence[Reason]]) -> str:
+    lists = {id(found): found for found in [table[name] for name in names]}
     details = dict.fromkeys(
-        reason.detail for name in names for reason in table[name] if reason.text == text and reason.detail
+        reason.detail for found in lists.values() for reason in found if reason.text == text and reason.detail
     )
     shown = list(details)
     return "; ".join(shown[:2]) + (f"; {len(shown) - 2} others" if len(shown) > 2 else "")
