@@ -20,6 +20,7 @@ import typer
 
 from cli import render
 from cli.common import INTERRUPTED, MISUSE, fail, note, one_line
+from eventstore.types import PlaceMissing
 
 if TYPE_CHECKING:
     from vcledger.replay.engine import ReplayResult
@@ -40,6 +41,7 @@ def carry_out(jobs: Sequence[Job], *, workers: int = 1, dask: str | None = None)
 
     with ExitStack() as stack:
         stop = stack.enter_context(told_to_stop())
+        make_room(jobs)
         placed, folder = with_places(jobs) if dask is None else (list(jobs), None)
         try:
             with shown([job.label for job in placed]) as watcher:
@@ -85,9 +87,6 @@ def with_places(jobs: Sequence[Job]) -> tuple[list[Job], Path | None]:
     it can one that is interrupted go on. A shadow leaves there what it needs, no more."""
     from vcledger.replay.variants import place_of
 
-    for job in jobs:
-        if job.out is not None and "://" not in job.out:
-            Path(job.out).parent.mkdir(parents=True, exist_ok=True)
     if all(job.out is not None for job in jobs):
         return list(jobs), None
     folder = Path(tempfile.mkdtemp(prefix="vcledger-replay-"))
@@ -96,6 +95,19 @@ def with_places(jobs: Sequence[Job]) -> tuple[list[Job], Path | None]:
         own = str(folder / "result.db") if len(jobs) == 1 else place_of(str(folder), job.label, alone=False)
         placed.append(replace(job, out=own) if job.plan.mode == "free" else replace(job, keep=own))
     return placed, folder
+
+
+def make_room(jobs: Sequence[Job]) -> None:
+    """Makes the folder that is to hold several results. PlaceMissing where what it is to lie in is not there, or a
+    single result's folder: a name that is mistyped is no place."""
+    for job in jobs:
+        if job.out is None or "://" in job.out:
+            continue
+        folder = Path(job.out).absolute().parent
+        above = folder.parent if len(jobs) > 1 else folder
+        if not above.is_dir():
+            raise PlaceMissing(f"the folder {above} is not there: make it first")
+        folder.mkdir(exist_ok=True)
 
 
 def _drop(folder: Path | None) -> None:

@@ -21,11 +21,14 @@ import msgspec
 from eventstore.types import EventStoreError, LedgerMissing
 from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
+from vcledger.plugins import PluginUnusable
+from vcledger.replay.deciding import session_decider
 from vcledger.replay.engine import Progress, ReplayPlan, ReplayResult, run_replay
 from vcledger.replay.freely import StoppedReading
 from vcledger.replay.result import ResultExists
 from vcledger.replay.whatif import ChangeInvalid, WhatIf
 from vcledger.replay.whatif_text import read_changes
+from vcledger.scheduler.session.conf import ConfInvalid
 
 BASE = "base"
 SEEDS_MAX = 10_000
@@ -256,6 +259,19 @@ def refuse_held(jobs: Sequence[Job]) -> None:
                     raise ResultExists(f"{job.out} holds a ledger already: name another --out, or go on with --resume")
 
 
+def refuse_confs(jobs: Sequence[Job]) -> None:
+    """Raises ConfInvalid or PluginUnusable, with the variant's name, where a job's configuration is no good. Asked
+    before any job is begun, as each may take long."""
+    good: set[str] = set()
+    for job in jobs:
+        if job.plan.conf not in good:
+            try:
+                session_decider(job.plan.conf, job.plan.seed)
+            except (ConfInvalid, PluginUnusable) as error:
+                raise type(error)(str(error) if job.variant == BASE else f"{job.variant}: {error}") from None
+            good.add(job.plan.conf)
+
+
 def tried_again(job: Job) -> Job:
     """A job as it is tried again after the process that had it died. A free replay goes on with the result ledger that
     was left, a shadow replay begins anew: what it had begun to write is taken away."""
@@ -296,6 +312,7 @@ __all__ = [
     "read_seed",
     "read_seeds",
     "read_variant",
+    "refuse_confs",
     "refuse_held",
     "tried_again",
 ]

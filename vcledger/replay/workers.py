@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from vcledger.replay.engine import Progress
-from vcledger.replay.variants import Job, Ran, perform, refuse_held, tried_again
+from vcledger.replay.variants import Job, Ran, perform, refuse_confs, refuse_held, tried_again
 
 POLL_SECONDS = 0.2
 DEATHS_MAX = 3
@@ -175,8 +175,10 @@ def run_jobs(
 ) -> list[Ran]:
     """Carries the jobs out, `workers` at a time on processes of this machine, or on the Dask cluster whose scheduler is
     at `dask`. What came of each, in the order of the jobs; once `stop` says True those that run end cleanly, with
-    `finished` False, and the rest are missing. ResultExists, DaskMissing, DaskUnreachable."""
+    `finished` False, and the rest are missing. ConfInvalid, PluginUnusable, ResultExists, DaskMissing,
+    DaskUnreachable."""
     watcher, stop = watcher or Blind(), stop or (lambda: False)
+    refuse_confs(jobs)
     refuse_held(jobs)
     if dask is not None:
         from vcledger.replay.on_dask import run_on_dask

@@ -18,7 +18,9 @@ from cli.replaying import (
     all_done,
     as_data,
     compared,
+    gathered,
     how_to_go_on,
+    make_room,
     show_table,
     shown,
     told_to_stop,
@@ -131,15 +133,45 @@ def test_the_line_after_ctrl_c_is_the_command_that_goes_on(monkeypatch: pytest.M
         f"vcledger replay --set 'queue/a b.weight=2' --out {folder / 'result.db'} --resume"
     )
     folder.rmdir()
-    several, folder = with_places(jobs_of(str(tmp_path / "out"), "n1"))
-    assert folder is None
+    jobs = jobs_of(str(tmp_path / "out"), "n1")
+    make_room(jobs)
     assert (tmp_path / "out").is_dir()
+    several, folder = with_places(jobs)
+    assert folder is None
     done = [Ran("base", result_of(several[0]))]
     assert how_to_go_on(done, several, None).startswith("interrupted with 1 of 2 replays done; it goes on with: ")
     assert not all_done(done, several)
     shadow = replace(job, plan=ReplayPlan(mode="shadow"))
     stopped = [Ran("base", result_of(shadow, finished=False))]
     assert how_to_go_on(stopped, [shadow], None) == "interrupted at position 40 of 90; with --out it could go on"
+
+
+def test_a_result_in_a_folder_that_is_not_there_is_refused(call: Call, small: Path, tmp_path: Path) -> None:
+    one = call("replay", "--out", str(tmp_path / "none" / "x.db"), db=small)
+    several = call("replay", "--seeds", "1..2", "--out", str(tmp_path / "none" / "results"), db=small)
+    for result in (one, several):
+        assert result.exit_code == 2, result.output
+        assert result.stderr.startswith(f"error: the folder {tmp_path / 'none'} is not there: make it first")
+        assert result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_variants_bad_configuration_is_refused_before_anything_runs(
+    call: Call, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vcledger.replay.workers.perform", lambda *_: pytest.fail("a replay has begun"))
+    config = tmp_path / "list.yaml"
+    config.write_text("- a list\n")
+    result = call("replay", "--variant", f"a: --config {config}", db=small)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("error: a: ")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_what_was_said_of_several_is_said_once_with_their_names() -> None:
+    assert gathered([("base", "full"), ("a", "full")], 2) == ["full"]
+    assert gathered([("a", "full"), ("b", "torn"), ("c", "full")], 4) == ["a, c: full", "b: torn"]
 
 
 def test_an_interrupted_replay_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from vcledger.replay.engine import Mode, ReplayPlan
 from vcledger.replay.result import ResultExists
 from vcledger.replay.variants import Job, Ran, Trace, Variant, make_jobs, tried_again
 from vcledger.replay.workers import Blind, run_here, run_jobs, run_on_processes
+from vcledger.scheduler.session.conf import UnknownAction
 
 LONG = Stage((4, 4, 2), tuple(Gang(3, 2, 1 + n % 2, n * 6, 5 + n % 7 * 2) for n in range(110)))
 """Hundreds of moments: a replay looks up and says how far it has come several times."""
@@ -94,6 +95,18 @@ def test_a_result_that_is_there_is_refused_before_anything_begins(trace: str, tm
     with pytest.raises(ResultExists, match=r"more\.db holds a ledger already"):
         run_jobs(jobs_of(trace, tmp_path))
     assert not (tmp_path / "base.db").exists()
+
+
+def test_a_configuration_that_is_no_good_is_refused_before_anything_begins(trace: str, tmp_path: Path) -> None:
+    plan, bad = ReplayPlan(mode="free"), Variant("bad", conf='actions: "enqueue, unheard"')
+    watcher = Acts(lambda: None)
+    with pytest.raises(UnknownAction, match=r"^bad: .*unheard"):
+        run_jobs(make_jobs(plan, {}, [bad], [Trace(trace, "c")], out=str(tmp_path)), watcher=watcher)
+    assert watcher.ended == []
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UnknownAction) as error:
+        run_jobs(make_jobs(ReplayPlan(conf=bad.conf or ""), {}, [], [Trace(trace, "c")]))
+    assert not str(error.value).startswith("base")
 
 
 def test_what_has_not_begun_when_it_is_told_to_stop_is_missing(trace: str) -> None:
