@@ -76,8 +76,8 @@ class Options(msgspec.Struct, frozen=True):
     between two allocation passes. bind_timeout_seconds: for a pod's volumes. settle_seconds: how long a request whose
     answer was lost may still arrive. workers: requests at a time. seed: of the jitter of waits. absent_seconds: before
     a kind is looked for again that is not installed. take_over: take the role from a scheduler that has it. session:
-    Volcano's configuration, by which a session decides; None: the minimal pass does. Its ties are decided by `seed`
-    too."""
+    Volcano's configuration, by which a session decides, with ties decided by `seed` too; None: the minimal pass of
+    `vcledger.scheduler.allocate` does, which the command never asks for."""
 
     scheduler_name: str = "vcledger"
     lock: str | None = None

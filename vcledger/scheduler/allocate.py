@@ -1,7 +1,9 @@
-"""The minimal allocate pass: gang by gang, requests against idle, every predicate of the node table, volumes.
+"""An allocation pass: a session where one is configured, else the minimal pass, gang by gang.
 
-Owns the order of jobs, and that a gang gets all it needs or nothing. Must not know queues' shares, preemption nor
-scores: the full session comes later. Called by `vcledger.scheduler.decide`.
+Owns which of them runs, and the minimal pass, of scenarios and simulations without a configuration (`vcledger schedule`
+always has one): the order of jobs, requests against idle, every predicate of the node table, volumes, and that a gang
+gets all it needs or nothing. It must not know queues' shares, preemption nor scores: those are the session's
+(`vcledger.scheduler.cycle`). Called by `vcledger.scheduler.decide`.
 
 Source: Volcano's allocate action with the gang and predicates plugins, on trial in `projections.diagnosis.gang`.
 """
@@ -17,13 +19,13 @@ from projections.diagnosis.views import ClusterView, GroupView, TaskView
 from projections.diagnosis.volumes import Chosen, VolumeBinding
 from projections.diagnosis.words import task_message
 from vcledger.scheduler import binder, cycle, place
-from vcledger.scheduler.decision import Hand
+from vcledger.scheduler.decision import Hand, ref_of
 from vcledger.scheduler.inputs import Allocate, AllocateJob, ScheduleTask
 from vcledger.scheduler.session.events import ref_on
-from vcledger.scheduler.state import Flow, FlowTask
+from vcledger.scheduler.state import Flow
 from vcledger.scheduler.transitions import Phase
 from vcledger.why_views import task_view
-from volcano.events.base import Subject, TaskRef
+from volcano.events.base import Subject
 from volcano.events.binding import BindQueued
 from volcano.events.scheduling import AllocationDiscarded
 from volcano.objects.status import TaskStatus
@@ -243,13 +245,9 @@ def discard(hand: Hand, key: str, reason: str) -> None:
         gang_ready=ready,
         gang_needed=needed,
         short_of=max(0, needed - ready),
-        tasks=tuple(_held(task) for task in held),
+        tasks=tuple(ref_of(task) for task in held),
     )
     hand.add(_subject(flow, key), event, cause=cause)
-
-
-def _held(task: FlowTask) -> TaskRef:
-    return TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=task.node)
 
 
 def _subject(flow: Flow, key: str) -> Subject:

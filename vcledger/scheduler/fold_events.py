@@ -193,7 +193,8 @@ def _update_requested(flow: Flow, at: Recorded, event: Requested) -> None:
     flow.intents[at.position] = Intent(kind, task.uid, _object_key(at))
 
 
-def _updating(flow: Flow, uid: str) -> FlowTask | None:
+def updating(flow: Flow, uid: str) -> FlowTask | None:
+    """The task of that pod while its volumes' updates are sent, else None."""
     task = flow.tasks.get(uid)
     return task if task is not None and task.phase is Phase.UPDATING else None
 
@@ -201,7 +202,7 @@ def _updating(flow: Flow, uid: str) -> FlowTask | None:
 def _update_succeeded(flow: Flow, at: Recorded, event: Succeeded) -> None:
     if event.intent is not None:
         flow.intents.pop(event.intent, None)
-    task = _updating(flow, event.pod.uid)
+    task = updating(flow, event.pod.uid)
     if task is not None:
         task.phase = after(task.phase, Step.UPDATE_SUCCEEDED)
         _written(flow, task, at.kind, _object_key(at), event.new_resource_version)
@@ -230,7 +231,7 @@ def _wait(flow: Flow, task: FlowTask) -> None:
 
 def _update_failed(flow: Flow, at: Recorded, event: Failed) -> None:
     intent = flow.intents.pop(event.intent, None) if event.intent is not None else None
-    task = _updating(flow, event.pod.uid)
+    task = updating(flow, event.pod.uid)
     if task is not None:
         task.phase = after(task.phase, Step.UPDATE_FAILED)
         task.cause = at.position
@@ -572,7 +573,7 @@ def _doubt_resolved(flow: Flow, at: Recorded, event: recovery.InDoubtResolved) -
     if doubt is not None:
         _close(flow, at.causation)
         flow.doubt_queue.forget(key)
-        task = _updating(flow, doubt.uid)
+        task = updating(flow, doubt.uid)
         if task is not None and event.verdict == "happened":
             _written(flow, task, at.kind, doubt.key, event.resource_version)
     going = flow.recovery
@@ -649,6 +650,7 @@ __all__ = [
     "forget_resync",
     "micros",
     "resync_key",
+    "updating",
     "wants_condition",
     "wants_handler",
     "watch_key",

@@ -36,7 +36,8 @@ class FlowConfig(msgspec.Struct, frozen=True):
     """The scheduler's options. `lists`: the kinds whose first list must be complete before anything is decided.
     `settle_seconds`: how long a request whose answer was lost may still arrive at the API server. `posts_max`: how
     often one binding is sent at most. `session`: Volcano's configuration, by which a whole session runs in each cycle;
-    without it the minimal pass decides. `seed` decides between equals in a session."""
+    without it, as in scenarios, the minimal pass of `vcledger.scheduler.allocate` decides. `seed` decides between
+    equals in a session."""
 
     cache: CacheConfig = CacheConfig()
     scheduler_name: str = "volcano"

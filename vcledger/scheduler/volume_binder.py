@@ -14,7 +14,7 @@ import msgspec
 from vcledger.scheduler import binder
 from vcledger.scheduler.checks import Outcome, check_bindings
 from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, ref_of
-from vcledger.scheduler.fold_events import assumed_of
+from vcledger.scheduler.fold_events import assumed_of, updating
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import backoff_microseconds
 from vcledger.scheduler.requests import Answer, Get, Update
@@ -114,7 +114,7 @@ def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
     """The answer to an update. A task that has left meanwhile asks for nothing more."""
     flow = hand.flow
     subject = _subject(flow, intent.kind, intent.key)
-    task = _updating(flow, intent.uid)
+    task = updating(flow, intent.uid)
     ref, node, claim = _named(flow, intent, task)
     failure = failure_of(answer.code, answer.body) if not answer.ok else Failure(0)
     if intent.kind == "pv":
@@ -155,11 +155,6 @@ def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
 def type_of(kind: str) -> str:
     """The name of the intent's event."""
     return "PVUpdateRequested" if kind == "pv" else "PVCUpdateRequested"
-
-
-def _updating(flow: Flow, uid: str) -> FlowTask | None:
-    task = flow.tasks.get(uid)
-    return task if task is not None and task.phase is Phase.UPDATING else None
 
 
 def _named(flow: Flow, intent: Intent, task: FlowTask | None) -> tuple[TaskRef, str, str]:
@@ -344,7 +339,7 @@ def doubt_answered(hand: Hand, position: int, intent: Intent, answer: Answer) ->
         attempt = flow.doubt_queue.items[intent.key].attempt + 1
         queue_doubt(hand, subject, doubt.intent, doubt.event_type, attempt, position)
         return
-    task = _updating(flow, doubt.uid)
+    task = updating(flow, doubt.uid)
     verdict: Verdict = "object-gone"
     said, version = "not found", ""
     if answer.ok:
