@@ -37,6 +37,15 @@ def exceeding(asked: Mapping[str, float], available: Mapping[str, float]) -> lis
     return names + sorted(others) if others else names
 
 
+def covers(asked: Mapping[str, float], available: Mapping[str, float]) -> bool:
+    """Whether nothing is `exceeding`, for whoever does not ask what is."""
+    have = available.get
+    for name, amount in asked.items():
+        if amount - have(name, 0.0) >= EPSILON:
+            return False
+    return not [name for name in ALWAYS if name not in asked and -have(name, 0.0) >= EPSILON]
+
+
 def exceeding_asked(total: Mapping[str, float], limit: Mapping[str, float], asked: Mapping[str, float]) -> list[str]:
     """The resources that are asked and of which `total` is over `limit` (LessEqualWithDimensionAndResourcesName)."""
     ordered = [name for name in ("cpu", "memory") if asked.get(name, 0.0) > 0]

@@ -150,7 +150,9 @@ class Case:
         """The nodes that would take the pod alone, now or once the pods that are ending there are gone, in the order of
         their names."""
         if self._fitting is None:
-            self._fitting = sorted(name for name, found in self.table.items() if not found or not refuses(found))
+            lists = {id(found): found for found in self.table.values()}
+            fits = {key for key, found in lists.items() if not refuses(found)}
+            self._fitting = sorted([name for name, found in self.table.items() if id(found) in fits]) if fits else []
         return self._fitting
 
     def _evaluated(self) -> dict[str, list[Reason]]:

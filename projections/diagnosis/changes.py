@@ -298,14 +298,19 @@ def nearest_by_kind(
     known: tuple[object, list[list[str]]] = world.cluster.memo.get(key, (None, []))
     if known[0] is table:
         return known[1]
-    nodes = {node.name: node for node in world.cluster.schedulable_nodes()}
     turn = Turn(task, trial.taken if trial is not None else {})
     kinds: dict[tuple[str, ...], list[tuple[float, str]]] = {}
-    for name, found in table.items():
-        if name in nodes:
+    families_of: dict[int, tuple[str, ...]] = {}
+    for node in world.cluster.schedulable_nodes():
+        found = table.get(node.name)
+        if found is None:
+            continue
+        families = families_of.get(id(found))
+        if families is None:
             families = tuple(dict.fromkeys([reason.family for reason in found if reason.scheduler]))
-            missing = _missing(turn, nodes[name]) if "resources" in families else 0.0
-            kinds.setdefault(families, []).append((missing, name))
+            families_of[id(found)] = families
+        missing = _missing(turn, node) if "resources" in families else 0.0
+        kinds.setdefault(families, []).append((missing, node.name))
     ranked = sorted(kinds.items(), key=lambda item: (len(item[0]), min(item[1]), item[0]))
     nearest = [[name for _, name in heapq.nsmallest(NEAREST_MAX, pairs)] for _, pairs in ranked[:KINDS_MAX]]
     world.cluster.memo[key] = table, nearest

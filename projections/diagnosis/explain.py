@@ -136,10 +136,20 @@ def _shows_nodes(case: Case, first: Finding) -> bool:
 
 
 def _rows(case: Case) -> list[NodeRow]:
+    """A row for each node; the words of refusals that nodes share are made once."""
     nodes, verdicts = {node.name: node for node in case.cluster.nodes}, Verdicts(case)
-    return [
-        placement.node_row(case, nodes[name], found, verdicts.of(found)) for name, found in sorted(case.table.items())
-    ]
+    known: dict[int, NodeRow] = {}
+    rows = []
+    for name, found in sorted(case.table.items()):
+        like = known.get(id(found))
+        if like is None:
+            like = placement.node_row(case, nodes[name], found, verdicts.of(found))
+            if not like.fits_after_release:
+                known[id(found)] = like
+            rows.append(like)
+        else:
+            rows.append(NodeRow(node=name, fits=False, reasons=like.reasons, predicates=like.predicates))
+    return rows
 
 
 def _message(case: Case, first: Finding) -> tuple[str, Mapping[str, Sequence[Reason]]]:

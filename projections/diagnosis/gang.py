@@ -13,7 +13,7 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from projections.diagnosis.amounts import add, exceeding, subtract
+from projections.diagnosis.amounts import add, covers, subtract
 from projections.diagnosis.nodes import Evaluation, is_interdependent, refuses, table_key
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.views import INDEX_LABEL, Amounts, ClusterView, GroupView, NodeView, PlacedPod, TaskView
@@ -176,7 +176,7 @@ class _Run:
         return subtract(node.future_idle, self.taken.get(node.name, {}))
 
     def _has_room(self, task: TaskView, node: NodeView) -> bool:
-        return not exceeding(task.request, self._left(node))
+        return covers(task.request, self._left(node) if node.name in self.taken else node.future_idle)
 
     def _take(self, task: TaskView, node: NodeView) -> None:
         self.taken[node.name] = add(self.taken.get(node.name, {}), task.request)

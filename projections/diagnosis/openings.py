@@ -157,8 +157,8 @@ def node_kinds(world: World) -> list[NodeView]:
     """One node of each kind that there is, by size and taints; the smallest first."""
     found: dict[object, NodeView] = {}
     for node in world.cluster.schedulable_nodes():
-        taints = repr(node.node.spec.taints) if node.node is not None and node.node.spec.taints else ""
-        found.setdefault((tuple(sorted(node.allocatable.items())), taints), node)
+        taints = tuple(node.node.spec.taints) if node.node is not None and node.node.spec.taints else ()
+        found.setdefault((frozenset(node.allocatable.items()), taints), node)
     return sorted(found.values(), key=lambda node: (sum(node.allocatable.values()), node.name))
 
 

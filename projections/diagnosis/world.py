@@ -38,8 +38,9 @@ class World:
 
     def with_nodes(self, nodes: Mapping[str, NodeView], added: Sequence[NodeView] = ()) -> World:
         """The same with some nodes in place of those of their names, and more."""
-        rest = [node for node in self.cluster.nodes if node.name not in nodes]
-        old = [node for node in self.cluster.nodes if node.name in nodes] if nodes else []
+        every = self.cluster.nodes
+        rest = [node for node in every if node.name not in nodes] if nodes else every
+        old = [node for node in every if node.name in nodes] if len(rest) < len(every) else []
         first = [*(nodes[name] for name in sorted(nodes)), *added]
         return self._clustered(nodes=[*first, *rest], _sums=self.cluster.sums_with(first, old))
 
