@@ -54,12 +54,12 @@ def _quick(resource: Resource) -> Amounts:
     return {"cpu": resource.milli_cpu, "memory": resource.memory, **(resource.scalars or {})}
 
 
-def node_view(info: NodeInfo) -> NodeView:
-    """A node of the cache."""
+def node_view(info: NodeInfo, size: Amounts | None = None) -> NodeView:
+    """A node of the cache. `size`: its allocatable, where it is made already."""
     return NodeView(
         info.name,
         info.node,
-        _quick(info.allocatable),
+        _quick(info.allocatable) if size is None else size,
         _quick(info.idle),
         _present(info.releasing),
         _present(info.pipelined),
@@ -203,8 +203,15 @@ class Views:
 
     @cached_property
     def nodes(self) -> list[NodeView]:
-        """The nodes by name, with nothing assumed on them."""
-        return [node_view(info) for _, info in sorted(self.cache.nodes.items())]
+        """The nodes by name, with nothing assumed on them. Those that share their size in the cache share it here."""
+        sizes: dict[int, Amounts] = {}
+        found = []
+        for _, info in sorted(self.cache.nodes.items()):
+            size = sizes.get(id(info.allocatable))
+            if size is None:
+                size = sizes[id(info.allocatable)] = _quick(info.allocatable)
+            found.append(node_view(info, size))
+        return found
 
     @cached_property
     def plain(self) -> ClusterView:

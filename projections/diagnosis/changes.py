@@ -300,17 +300,19 @@ def nearest_by_kind(
         return known[1]
     turn = Turn(task, trial.taken if trial is not None else {})
     kinds: dict[tuple[str, ...], list[tuple[float, str]]] = {}
-    families_of: dict[int, tuple[str, ...]] = {}
+    alike: dict[object, tuple[float, list[tuple[float, str]]]] = {}
+    asked = tuple(task.request)
     for node in world.cluster.schedulable_nodes():
         found = table.get(node.name)
         if found is None:
             continue
-        families = families_of.get(id(found))
-        if families is None:
+        like = (id(found), *map(node.future_idle.get, asked), node.name if node.name in turn.taken else "")
+        known_like = alike.get(like)
+        if known_like is None:
             families = tuple(dict.fromkeys([reason.family for reason in found if reason.scheduler]))
-            families_of[id(found)] = families
-        missing = _missing(turn, node) if "resources" in families else 0.0
-        kinds.setdefault(families, []).append((missing, node.name))
+            missing = _missing(turn, node) if "resources" in families else 0.0
+            known_like = alike[like] = missing, kinds.setdefault(families, [])
+        known_like[1].append((known_like[0], node.name))
     ranked = sorted(kinds.items(), key=lambda item: (len(item[0]), min(item[1]), item[0]))
     nearest = [[name for _, name in heapq.nsmallest(NEAREST_MAX, pairs)] for _, pairs in ranked[:KINDS_MAX]]
     world.cluster.memo[key] = table, nearest
@@ -413,8 +415,9 @@ def _less(world: World, task: TaskView) -> Iterator[Edits]:
     """The task asks for no more than some node could ever give: only where none has that much even when empty."""
     nodes = world.cluster.schedulable_nodes()
     best: dict[str, float] = {}
+    sizes = {id(node.allocatable): node.allocatable for node in nodes}
     for name, amount in task.request.items():
-        most = max((node.allocatable.get(name, 0.0) for node in nodes), default=0.0)
+        most = max((size.get(name, 0.0) for size in sizes.values()), default=0.0)
         if amount > most > 0 and name != "pods":
             best[name] = _largest_idle(world.cluster, name, most)
     if best and all(amount > 0 for amount in best.values()):

@@ -264,12 +264,12 @@ def _too_large(case: Case) -> list[str]:
     assert case.task is not None
     if case.task.best_effort:
         return []
-    nodes = case.cluster.schedulable_nodes()
+    sizes = {id(node.allocatable): node.allocatable for node in case.cluster.schedulable_nodes()}
     short = [name for name in exceeding(case.task.request, {}) if case.task.request.get(name, 0.0) > 0]
     never = [
         name
         for name in short
-        if all(name in exceeding({name: case.task.request[name]}, node.allocatable) for node in nodes)
+        if all(name in exceeding({name: case.task.request[name]}, size) for size in sizes.values())
     ]
     return [f"no node has that much {name} even when empty" for name in never]
 

@@ -262,7 +262,13 @@ class ClusterView:
         return self._sums[name]
 
     def schedulable_nodes(self) -> list[NodeView]:
-        return [node for node in self.nodes if node.schedulable]
+        """The nodes of the scheduler's snapshot, sought once; nobody changes the list."""
+        of, found = self.memo.get("schedulable", (None, []))
+        if of is not self.nodes:
+            found = [node for node in self.nodes if node.schedulable]
+            self.memo["schedulable"] = self.nodes, found
+        known: list[NodeView] = found
+        return known
 
     def known_queues(self) -> Mapping[str, Queue]:
         """The queue objects by name, without their sums where those are only made when asked for."""

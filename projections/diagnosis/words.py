@@ -30,8 +30,14 @@ def scheduler_table(table: Mapping[str, Sequence[Reason]], cluster: ClusterView)
 
 
 def table_message(table: Mapping[str, Sequence[Reason]], cluster: ClusterView) -> str:
-    """The scheduler's message for a table in which no node fits."""
-    return fit_message(scheduler_table(table, cluster))
+    """The scheduler's message for a table in which no node fits. Several findings ask for it, so it is kept beside the
+    table."""
+    key = ("message", id(table))
+    of, known = cluster.memo.get(key, (None, ""))
+    if of is not table:
+        known = fit_message(scheduler_table(table, cluster))
+        cluster.memo[key] = table, known
+    return str(known)
 
 
 def table_causes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[str]:
