@@ -134,8 +134,10 @@ def applied(world: World, edits: Sequence[Edit]) -> World:
     """The world with all of them; what only makes room is done at once."""
     rooms = {edit.node: edit for edit in merged(edits) if isinstance(edit, Room)}
     if rooms:
-        nodes = {node.name: node for node in world.cluster.nodes if node.name in rooms}
-        world = world.with_nodes({name: roomier(node, rooms[name].amounts) for name, node in nodes.items()})
+        nodes = world.cluster.by_name()
+        world = world.with_nodes(
+            {name: roomier(nodes[name], one.amounts) for name, one in rooms.items() if name in nodes}
+        )
     gone = [one for edit in edits if isinstance(edit, Evict) for one in edit.pods]
     world = world.without(gone) if gone else world
     for edit in edits:
@@ -379,7 +381,7 @@ def _placed(trial: Trial | None, task: TaskView | None) -> bool:
 def _best(
     turn: Turn, table: Mapping[str, Sequence[Reason]], world: World, way: Way, names: Sequence[str]
 ) -> Edits | None:
-    nodes = {node.name: node for node in world.cluster.nodes}
+    nodes = world.cluster.by_name()
     found = []
     for name in names:
         edits = remedy(turn, nodes[name], table.get(name, ()), world, way)

@@ -137,7 +137,7 @@ def _shows_nodes(case: Case, first: Finding) -> bool:
 
 def _rows(case: Case) -> list[NodeRow]:
     """A row for each node; the words of refusals that nodes share are made once."""
-    nodes, verdicts = {node.name: node for node in case.cluster.nodes}, Verdicts(case)
+    nodes, verdicts = case.cluster.by_name(), Verdicts(case)
     known: dict[int, NodeRow] = {}
     rows = []
     for name, found in sorted(case.table.items()):

@@ -168,11 +168,13 @@ def refuses(reasons: Sequence[Reason]) -> bool:
 
 def fits_but_for_volumes(table: Mapping[str, Sequence[Reason]]) -> list[str]:
     """Nodes that only reasons about volumes rule out."""
-    return [
-        name
-        for name, found in table.items()
+    lists = {id(found): found for found in table.values()}
+    only = {
+        key
+        for key, found in lists.items()
         if refuses(found) and all(one.family in VOLUME_FAMILIES for one in found if one.scheduler)
-    ]
+    }
+    return [name for name, found in table.items() if id(found) in only] if only else []
 
 
 def table_key(task: TaskView, pod: Pod, cluster: ClusterView) -> object | None:

@@ -156,9 +156,13 @@ def shapes(world: World, task: TaskView) -> list[tuple[NodeView, str]]:
 def node_kinds(world: World) -> list[NodeView]:
     """One node of each kind that there is, by size and taints; the smallest first."""
     found: dict[object, NodeView] = {}
+    sizes: dict[int, object] = {}
     for node in world.cluster.schedulable_nodes():
         taints = tuple(node.node.spec.taints) if node.node is not None and node.node.spec.taints else ()
-        found.setdefault((frozenset(node.allocatable.items()), taints), node)
+        size = sizes.get(id(node.allocatable))
+        if size is None:
+            size = sizes[id(node.allocatable)] = frozenset(node.allocatable.items())
+        found.setdefault((size, taints), node)
     return sorted(found.values(), key=lambda node: (sum(node.allocatable.values()), node.name))
 
 

@@ -19,13 +19,19 @@ from projections.diagnosis.reasons import (
     VOLUME_LIMIT,
     VOLUME_ZONE,
     Reason,
-    each_named,
-    grouped,
     scheduler_reasons,
 )
 from projections.diagnosis.views import ClusterView, NodeView, TaskView, claim_names
 from projections.diagnosis.volumes import VolumeBinding, search, storage_asked
-from projections.diagnosis.words import NAMES_SHOWN, counted, nearest, some, table_causes, table_message
+from projections.diagnosis.words import (
+    NAMES_SHOWN,
+    by_first_reason,
+    counted,
+    nearest,
+    some,
+    table_causes,
+    table_message,
+)
 from volcano.objects.core import Pod
 
 
@@ -44,7 +50,7 @@ def short_now(case: Case, node: NodeView) -> list[str]:
 
 def fits_now(case: Case) -> list[str]:
     """The nodes that would take the pod alone at once."""
-    nodes = {node.name: node for node in case.cluster.nodes}
+    nodes = case.cluster.by_name()
     return [name for name in fitting_nodes(case) if not short_now(case, nodes[name])]
 
 
@@ -128,14 +134,17 @@ def _seen(case: Case, kind: str, key: str, proves: str, there: bool = True) -> l
 def telling_nodes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[str]:
     """The nodes that matter for a refusal everywhere: of each reason the one that comes nearest to taking the task
     (the most idle of what is short), the most frequent reason first."""
-    nodes = {node.name: node for node in cluster.nodes}
-    pairs = [(named[0], name) for name, named in each_named(table) if named and name in nodes]
-    return [nearest(text, names, task, nodes) for text, names in grouped(pairs)]
+    nodes = cluster.by_name()
+    found = []
+    for text, names in by_first_reason(table, cluster):
+        there = [name for name in names if name in nodes]
+        found += [(-len(there), text, nearest(text, there, task, nodes))] if there else []
+    return [name for _, _, name in sorted(found)]
 
 
 def node_evidence(case: Case, names: Sequence[str]) -> list[Evidence]:
     """The last observation of some nodes, and that the rest is our own evaluation."""
-    by_name = {node.name: node for node in case.cluster.nodes}
+    by_name = case.cluster.by_name()
     found = [
         Evidence(
             position=by_name[name].position, what=f"Node {name} as last seen", proves="its labels, taints and size"

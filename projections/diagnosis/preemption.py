@@ -33,7 +33,7 @@ def preemption(case: Case) -> Preemption | None:
     names = [name for kind in kinds for name in kind if case.table[name] and _only_room(case.table[name])][:NODES_MAX]
     if not names:
         return None
-    nodes = {node.name: node for node in case.cluster.nodes if node.name in names}
+    nodes = case.cluster.by_name()
     rows = [_victims(nodes[name], turn, world) for name in names]
     actions = case.cluster.rules.actions
     return Preemption(actions=list(actions) if actions is not None else None, note=_note(case, rows), nodes=rows)

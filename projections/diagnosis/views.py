@@ -270,6 +270,15 @@ class ClusterView:
         known: list[NodeView] = found
         return known
 
+    def by_name(self) -> Mapping[str, NodeView]:
+        """Every node by its name, put together once."""
+        of, found = self.memo.get("by-name", (None, {}))
+        if of is not self.nodes:
+            found = {node.name: node for node in self.nodes}
+            self.memo["by-name"] = self.nodes, found
+        known: Mapping[str, NodeView] = found
+        return known
+
     def known_queues(self) -> Mapping[str, Queue]:
         """The queue objects by name, without their sums where those are only made when asked for."""
         if self.queue_objects is not None:

@@ -52,7 +52,7 @@ def table_causes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster:
 
 
 def _causes(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[str]:
-    nodes = {node.name: node for node in cluster.nodes}
+    nodes = cluster.by_name()
     pairs: list[tuple[str, str]] = []
     for name, named in each_named(table):
         pairs += [(text, name) for text in named]
@@ -74,12 +74,22 @@ def nearest(text: str, names: Sequence[str], task: TaskView, nodes: Mapping[str,
 
 def refusals(table: Mapping[str, Sequence[Reason]], task: TaskView, cluster: ClusterView) -> list[Refusal]:
     """The nodes that refuse, grouped by the reason that the scheduler names first, most nodes first."""
-    nodes = {node.name: node for node in cluster.nodes}
-    pairs = [(named[0], name) for name, named in each_named(table) if named]
+    nodes = cluster.by_name()
     return [
-        Refusal(count=len(names), reason=text, detail=_range(text, names, table, task, nodes), nodes=names)
-        for text, names in grouped(pairs)
+        Refusal(count=len(names), reason=text, detail=_range(text, names, table, task, nodes), nodes=list(names))
+        for text, names in by_first_reason(table, cluster)
     ]
+
+
+def by_first_reason(table: Mapping[str, Sequence[Reason]], cluster: ClusterView) -> list[tuple[str, list[str]]]:
+    """The nodes that refuse by the reason that the scheduler names first, most nodes first; kept beside the table."""
+    key = ("first-reasons", id(table))
+    of, found = cluster.memo.get(key, (None, []))
+    if of is not table:
+        found = grouped([(named[0], name) for name, named in each_named(table) if named])
+        cluster.memo[key] = table, found
+    known: list[tuple[str, list[str]]] = found
+    return known
 
 
 def _range(

@@ -39,8 +39,8 @@ class World:
     def with_nodes(self, nodes: Mapping[str, NodeView], added: Sequence[NodeView] = ()) -> World:
         """The same with some nodes in place of those of their names, and more."""
         every = self.cluster.nodes
-        rest = [node for node in every if node.name not in nodes] if nodes else every
-        old = [node for node in every if node.name in nodes] if len(rest) < len(every) else []
+        old = [node for node in every if node.name in nodes] if nodes else []
+        rest = [node for node in every if node.name not in nodes] if old else every
         first = [*(nodes[name] for name in sorted(nodes)), *added]
         return self._clustered(nodes=[*first, *rest], _sums=self.cluster.sums_with(first, old))
 
