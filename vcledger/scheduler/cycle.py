@@ -25,7 +25,15 @@ from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.fold_events import condition_is_news, considered_words
 from vcledger.scheduler.requests import Patch
 from vcledger.scheduler.session.conf import SessionConf
-from vcledger.scheduler.session.events import CYCLES, digest_of, subject_of
+from vcledger.scheduler.session.events import (
+    CYCLES,
+    considered_of,
+    discarded_of,
+    enqueued_of,
+    placed_of,
+    started_of,
+    unfit_of,
+)
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.model import SessionJob
 from vcledger.scheduler.session.outcome import Discarded, Enqueued, JobOutcome, Outcome, Placed, Unfit
@@ -33,16 +41,7 @@ from vcledger.scheduler.session.run import run
 from vcledger.scheduler.state import Flow
 from volcano.events.base import Subject, TaskRef
 from volcano.events.binding import BindQueued
-from volcano.events.scheduling import (
-    AllocationDiscarded,
-    CycleEnded,
-    CycleStarted,
-    FitErrors,
-    JobConsidered,
-    JobEnqueued,
-    TaskPipelined,
-    TaskUnschedulable,
-)
+from volcano.events.scheduling import AllocationDiscarded, CycleEnded, JobConsidered, JobEnqueued
 
 EVICTING = frozenset({"preempt", "reclaim"})
 """Actions whose decisions are evictions, which the bind flow does not carry out."""
@@ -92,12 +91,12 @@ class _Writing:
         """Everything that is news, between the cycle's beginning and its end."""
         hand, outcome = self.hand, self.outcome
         before = len(hand.events)
-        started = hand.add(CYCLES, self._started(), cause=None)
+        started = hand.add(CYCLES, started_of(outcome, self.flow.config.scheduler_name), cause=None)
         hand.cycle = started
         places: dict[str, list[Placed]] = {}
         for decision in outcome.decisions:
             if isinstance(decision, Enqueued):
-                self._enqueued(self.mirror.groups[decision.job])
+                self._enqueued(decision)
             elif isinstance(decision, Placed) and decision.pipelined:
                 self._pipelined(decision)
             elif isinstance(decision, Placed):
@@ -115,19 +114,6 @@ class _Writing:
             hand.add(CYCLES, self._ended(started), cause=started)
         hand.cycle = None
 
-    def _started(self) -> CycleStarted:
-        outcome = self.outcome
-        return CycleStarted(
-            cycle=outcome.cycle,
-            scheduler=self.flow.config.scheduler_name,
-            actions=outcome.actions,
-            jobs=outcome.job_count,
-            nodes=outcome.node_count,
-            queues=outcome.queue_count,
-            seed=outcome.seed,
-            configuration=digest_of(outcome.conf) if outcome.conf is not None else "",
-        )
-
     def _ended(self, started: int) -> CycleEnded:
         return CycleEnded(
             cycle=self.outcome.cycle,
@@ -141,59 +127,32 @@ class _Writing:
 
     # --- jobs -----------------------------------------------------------------------------------------------------
 
-    def _enqueued(self, job: SessionJob) -> None:
+    def _enqueued(self, decision: Enqueued) -> None:
         """The gate let the job in; told once for each PodGroup."""
-        uid = job.pod_group.metadata.uid
-        if self.flow.admitted.get(job.uid) == uid:
+        subject, event = enqueued_of(decision, self.mirror)
+        if self.flow.admitted.get(event.job) == event.podgroup_uid:
             return
         self.enqueued += 1
-        event = JobEnqueued(
-            job=job.uid,
-            podgroup_uid=uid,
-            queue=job.queue,
-            min_member=job.min_available,
-            min_resources=self.mirror.resources.amounts(job.least) if job.least is not None else {},
-        )
-        self.hand.add(subject_of(job), event, cause=job.position or None)
+        self._tell(subject, event)
 
     def _discarded(self, one: Discarded) -> None:
         """A gang that is short keeps nothing; told when the numbers are others than before."""
-        words = f"gang: {one.ready} of {one.needed} fit"
-        if self.flow.said.get(one.job) == words:
+        subject, event = discarded_of(one, self.mirror)
+        if self.flow.said.get(one.job) == event.message:
             return
         self.discarded += 1
-        breaker, job = one.broken_by, self.mirror.groups[one.job]
-        event = AllocationDiscarded(
-            job=one.job,
-            reason="NotEnoughResources" if breaker is not None else "NotEnoughTasks",
-            message=words,
-            gang_ready=one.ready,
-            gang_needed=one.needed,
-            short_of=max(0, one.needed - one.ready),
-            tasks=tuple(
-                TaskRef(namespace=task.namespace, name=task.name, uid=task.uid, node=node) for task, node in one.tasks
-            ),
-            broken_by=TaskRef(namespace=breaker.namespace, name=breaker.name, uid=breaker.uid) if breaker else None,
-        )
-        self.hand.add(subject_of(job), event, cause=job.position or None)
+        self._tell(subject, event)
 
     def _considered(self, one: JobOutcome, refused: Refused | None) -> None:
         if refused is not None:
             one = replace(one, outcome="unschedulable", reason="NotEnoughResources", message=refused.message, placed=0)
-        job = self.mirror.groups[one.job]
-        event = JobConsidered(
-            job=one.job,
-            queue=job.queue,
-            outcome=one.outcome,
-            reason=one.reason,
-            message=one.message,
-            placed=one.placed,
-            pipelined=one.pipelined,
-            ready=one.ready,
-            needed=one.needed,
-        )
+        subject, event = considered_of(one, self.mirror)
         if self.flow.considered.get(one.job) != considered_words(event):
-            self.hand.add(subject_of(job), event, cause=job.position or None)
+            self._tell(subject, event)
+
+    def _tell(self, subject: Subject, event: JobEnqueued | AllocationDiscarded | JobConsidered) -> None:
+        """What became of a job, because of what was last seen of its PodGroup."""
+        self.hand.add(subject, event, cause=self.mirror.groups[event.job].position or None)
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
@@ -258,20 +217,11 @@ class _Writing:
 
     def _pipelined(self, one: Placed) -> None:
         """A task is promised what is being released; told once for each node."""
-        task, node = one.task, self.flow.cache.nodes.get(one.node)
-        if self.flow.promised.get(task.uid) == one.node:
+        if self.flow.promised.get(one.task.uid) == one.node:
             return
         self.pipelined += 1
-        job = self.mirror.groups[task.job]
-        event = TaskPipelined(
-            job=task.job,
-            node=one.node,
-            node_uid=node.node.metadata.uid if node is not None and node.node is not None else "",
-            request=self.mirror.resources.amounts(task.request),
-            gang_ready=job.ready_count,
-            gang_needed=job.min_available,
-        )
-        self.hand.add(Subject("Pod", task.namespace, task.name, task.uid), event, cause=task.position or None)
+        subject, event = placed_of(one, self.mirror, 0)
+        self.hand.add(subject, event, cause=one.task.position or None)
 
     def _unfit(self, unfit: Unfit) -> None:
         """A task got no node: an event when that is news, and the pod's condition unless it says so already."""
@@ -280,16 +230,7 @@ class _Writing:
         if flow.said.get(task.uid) == unfit.message and not tell:
             return
         self.unschedulable += 1
-        groups = unfit.groups
-        event = TaskUnschedulable(
-            job=task.job,
-            reason=unfit.reason,
-            message=unfit.message,
-            fit_errors=tuple(FitErrors(reasons=reasons, nodes=tuple(nodes)) for reasons, nodes in groups),
-            nodes_total=len(self.mirror.nodes) if groups else 0,
-            nominated_node=unfit.node,
-        )
-        subject = Subject("Pod", task.namespace, task.name, task.uid)
+        subject, event = unfit_of(unfit, self.mirror)
         position = hand.add(subject, event, cause=task.position or None)
         if tell:
             ref = TaskRef(namespace=task.namespace, name=task.name, uid=task.uid)

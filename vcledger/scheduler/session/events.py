@@ -43,7 +43,7 @@ def events_of(
     news = _news(outcome, mirror, said)
     if said is not None and not news:
         return []
-    return [(CYCLES, _started(outcome, scheduler)), *news, (CYCLES, _ended(outcome))]
+    return [(CYCLES, started_of(outcome, scheduler)), *news, (CYCLES, _ended(outcome))]
 
 
 def _news(outcome: Outcome, mirror: Mirror, said: MutableMapping[str, str] | None) -> list[tuple[Subject, DomainEvent]]:
@@ -51,22 +51,22 @@ def _news(outcome: Outcome, mirror: Mirror, said: MutableMapping[str, str] | Non
     counts: dict[str, int] = {}
     for decision in outcome.decisions:
         if isinstance(decision, Enqueued):
-            found.append(_enqueued(decision, mirror))
+            found.append(enqueued_of(decision, mirror))
         elif isinstance(decision, Evicted):
             found.append(_evicted(decision))
         elif not decision.pipelined or _is_news(said, decision.task.uid, f"pipelined {decision.node}"):
             job = decision.task.job
             counts[job] = counts.get(job, 0) + 1
-            found.append(_placed(decision, mirror, counts[job]))
+            found.append(placed_of(decision, mirror, counts[job]))
     for one in outcome.discarded:
         if _is_news(said, f"discarded {one.job}", f"{one.ready} of {one.needed}"):
-            found.append(_discarded(one, mirror))
+            found.append(discarded_of(one, mirror))
     for unfit in outcome.unfit.values():
         if _is_news(said, f"unfit {unfit.task.uid}", unfit.reason + unfit.message):
-            found.append(_unfit(unfit, mirror))
+            found.append(unfit_of(unfit, mirror))
     for considered in outcome.jobs.values():
         if _is_news(said, considered.job, f"{considered.outcome} {considered.placed} {considered.message}"):
-            found.append(_considered(considered, mirror))
+            found.append(considered_of(considered, mirror))
     return found
 
 
@@ -85,7 +85,8 @@ def digest_of(conf: SessionConf) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _started(outcome: Outcome, scheduler: str) -> CycleStarted:
+def started_of(outcome: Outcome, scheduler: str) -> CycleStarted:
+    """The event that a cycle begins with."""
     return CycleStarted(
         cycle=outcome.cycle,
         scheduler=scheduler,
@@ -112,7 +113,8 @@ def _ended(outcome: Outcome) -> CycleEnded:
     )
 
 
-def _enqueued(decision: Enqueued, mirror: Mirror) -> tuple[Subject, DomainEvent]:
+def enqueued_of(decision: Enqueued, mirror: Mirror) -> tuple[Subject, JobEnqueued]:
+    """The gate let a job in."""
     job = mirror.groups[decision.job]
     event = JobEnqueued(
         job=job.uid,
@@ -124,7 +126,8 @@ def _enqueued(decision: Enqueued, mirror: Mirror) -> tuple[Subject, DomainEvent]
     return subject_of(job), event
 
 
-def _placed(decision: Placed, mirror: Mirror, count: int) -> tuple[Subject, DomainEvent]:
+def placed_of(decision: Placed, mirror: Mirror, count: int) -> tuple[Subject, DomainEvent]:
+    """A task got a node or the promise of one; `count` of its job have got one in this cycle, itself among them."""
     task, job = decision.task, mirror.groups[decision.task.job]
     row = mirror.nodes.row.get(decision.node)
     info = mirror.nodes.infos[row] if row is not None else None
@@ -156,7 +159,8 @@ def _evicted(decision: Evicted) -> tuple[Subject, DomainEvent]:
     )
 
 
-def _discarded(one: Discarded, mirror: Mirror) -> tuple[Subject, DomainEvent]:
+def discarded_of(one: Discarded, mirror: Mirror) -> tuple[Subject, AllocationDiscarded]:
+    """A gang that is short keeps nothing."""
     job = mirror.groups[one.job]
     return subject_of(job), AllocationDiscarded(
         job=one.job,
@@ -170,7 +174,8 @@ def _discarded(one: Discarded, mirror: Mirror) -> tuple[Subject, DomainEvent]:
     )
 
 
-def _unfit(unfit: Unfit, mirror: Mirror) -> tuple[Subject, DomainEvent]:
+def unfit_of(unfit: Unfit, mirror: Mirror) -> tuple[Subject, TaskUnschedulable]:
+    """A task got no node."""
     groups = unfit.groups
     return _of_task(unfit.task), TaskUnschedulable(
         job=unfit.task.job,
@@ -182,7 +187,8 @@ def _unfit(unfit: Unfit, mirror: Mirror) -> tuple[Subject, DomainEvent]:
     )
 
 
-def _considered(one: JobOutcome, mirror: Mirror) -> tuple[Subject, DomainEvent]:
+def considered_of(one: JobOutcome, mirror: Mirror) -> tuple[Subject, JobConsidered]:
+    """What became of a job."""
     job = mirror.groups[one.job]
     return subject_of(job), JobConsidered(
         job=one.job,
@@ -228,4 +234,17 @@ def positions(outcome: Outcome) -> Iterator[tuple[str, int]]:
         yield uid, mirror.groups[uid].position
 
 
-__all__ = ["CYCLES", "digest_of", "events_of", "positions", "ref_on", "subject_of"]
+__all__ = [
+    "CYCLES",
+    "considered_of",
+    "digest_of",
+    "discarded_of",
+    "enqueued_of",
+    "events_of",
+    "placed_of",
+    "positions",
+    "ref_on",
+    "started_of",
+    "subject_of",
+    "unfit_of",
+]
