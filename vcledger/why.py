@@ -55,15 +55,45 @@ class NoSuchPod(VcledgerError):
     """The log has no pod, job or PodGroup of that name at that position; the text names near ones."""
 
 
+class Looked(NamedTuple):
+    """Where an answer looks: the cluster, the position, the newest time observed up to it, and the state there."""
+
+    cluster: str
+    position: int
+    observed_at: int | None
+    views: Views
+
+    @property
+    def time(self) -> str | None:
+        return format_time(self.observed_at) if self.observed_at is not None else None
+
+    def asked(self, asked_at: int | None) -> str | None:
+        """The time that was asked about, where it is another."""
+        return format_time(asked_at) if asked_at is not None and asked_at != self.observed_at else None
+
+
+def look(
+    ledger: Ledger,
+    position: int | None,
+    cluster: str | None,
+    model: str,
+    config: CacheConfig,
+    rules: Rules | None,
+    views: Views | None = None,
+) -> Looked:
+    """The state that is asked about; `views` where somebody has it already."""
+    chosen = ledger.cluster(cluster)
+    at = ledger.position(position, chosen)
+    if views is None:
+        views = Views(ledger, ledger.cache(at, cluster=chosen, model=model, config=config), rules=rules)
+    return Looked(chosen, at, ledger.observed_at(at, chosen), views)
+
+
 class _Question(NamedTuple):
     """What is asked, of which state."""
 
     ledger: Ledger
-    cache: Cache
-    views: Views
-    cluster: str
-    position: int
-    observed_at: int | None
+    looked: Looked
     asked_at: int | None
     namespace: str
     name: str
@@ -71,17 +101,33 @@ class _Question(NamedTuple):
     again: Callable[[World, World], bool | None] | None
 
     @property
+    def views(self) -> Views:
+        return self.looked.views
+
+    @property
+    def cache(self) -> Cache:
+        return self.views.cache
+
+    @property
+    def cluster(self) -> str:
+        return self.looked.cluster
+
+    @property
+    def position(self) -> int:
+        return self.looked.position
+
+    @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
     @property
     def now(self) -> str | None:
-        return format_time(self.observed_at) if self.observed_at is not None else None
+        return self.looked.time
 
     @property
     def time(self) -> int | None:
         """The time that the answer is for: the one asked about, else the newest observed up to the position."""
-        return self.asked_at if self.asked_at is not None else self.observed_at
+        return self.asked_at if self.asked_at is not None else self.looked.observed_at
 
 
 @collector_paused()
@@ -162,25 +208,20 @@ def _ask(
     conf: str | None,
     sessions: bool,
 ) -> _Question:
-    chosen = ledger.cluster(cluster)
-    at = ledger.position(position, chosen)
-    if views is None:
-        views = Views(ledger, ledger.cache(at, cluster=chosen, model=model, config=config), rules=rules)
-    observed = ledger.observed_at(at, chosen)
+    looked = look(ledger, position, cluster, model, config, rules, views)
     again = None
     if sessions:
         from vcledger.why_session import SessionProof  # numpy, which most answers do without
 
-        again = SessionProof(ledger, views.cache, conf)
-    return _Question(ledger, views.cache, views, chosen, at, observed, asked_at, namespace, name, searches, again)
+        again = SessionProof(ledger, looked.views.cache, conf)
+    return _Question(ledger, looked, asked_at, namespace, name, searches, again)
 
 
 def _covered(question: _Question, case: Case) -> Case:
     """The case with what the record does not cover: gaps around the moment and in the subject's life, kinds that were
     never looked at, a time after the record's end."""
     ledger, cluster, time = question.ledger, question.cluster, question.time
-    if question.asked_at is not None and question.asked_at != question.observed_at:
-        case.asked = format_time(question.asked_at)
+    case.asked = question.looked.asked(question.asked_at)
     case.notes = gaps.record_notes(ledger, gaps.Moment(question.position, time, question.asked_at), cluster)
     needed = kinds_needed(case)
     seen = [kind for kind in needed if stores.any_held(question.cache, kind)]

@@ -17,10 +17,9 @@ from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.reasons import Reason, grouped, scheduler_reasons
 from projections.diagnosis.views import NodeView, Rules, TaskView
 from projections.diagnosis.words import counted
-from vcledger.at import format_time
 from vcledger.folding import collector_paused
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
-from vcledger.why import NoSuchPod, near_of, why
+from vcledger.why import NoSuchPod, look, near_of, why
 from vcledger.why_views import Views, lone_task
 from volcano.objects.core import Pod
 from volcano.objects.selectors import NO_SCHEDULE_EFFECTS, describe_taint
@@ -48,25 +47,23 @@ def why_node(
     rules: Rules | None = None,
 ) -> NodeAnswer:
     """The answer about a node. NoSuchNode when there is none of that name."""
-    chosen = ledger.cluster(cluster)
-    at = ledger.position(position, chosen)
-    cache = ledger.cache(at, cluster=chosen, model=model, config=config)
+    looked = look(ledger, position, cluster, model, config, rules)
+    chosen, at, _, views = looked
+    cache = views.cache
     if name not in cache.nodes:
         raise NoSuchNode(f"no node {name} up to position {at}{near_of(list(cache.nodes), name)}")
-    views = Views(ledger, cache, rules=rules)
     waiting = [ref for _, ref in sorted(cache.pods.items()) if _waits(ref, cache)]
     node, judged = _judged(ledger, views, name, waiting[:PODS_MAX])
     fitting = [ref for ref, found in judged if not refuses(found)]
     refused = [(ref, found) for ref, found in judged if refuses(found)]
-    observed = ledger.observed_at(at, chosen)
     state = node_state(node)
     verdict, summary = _verdict(node, waiting, fitting, refused)
     return NodeAnswer(
         subject=f"Node {name}",
         name=name,
         at=at,
-        time=format_time(observed) if observed is not None else None,
-        asked=format_time(asked_at) if asked_at is not None and asked_at != observed else None,
+        time=looked.time,
+        asked=looked.asked(asked_at),
         verdict=verdict,
         summary=summary,
         state=state,

@@ -16,10 +16,9 @@ from projections.diagnosis.model import RECOMPUTED, Evidence
 from projections.diagnosis.numbers import over_limit, resource_numbers
 from projections.diagnosis.queues import deserved_shares, ghost_gate, queue_gate
 from projections.diagnosis.views import Amounts, ClusterView, QueueView, Rules
-from vcledger.at import format_time
 from vcledger.folding import collector_paused
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
-from vcledger.why import NoSuchPod, near_of, why_job
+from vcledger.why import NoSuchPod, look, near_of, why_job
 from vcledger.why_views import Views, min_resources
 from volcano.objects.status import ALLOCATED_STATUSES, TaskStatus
 
@@ -44,25 +43,23 @@ def why_queue(
     rules: Rules | None = None,
 ) -> QueueAnswer:
     """The answer about a queue. NoSuchQueue when there is none of that name."""
-    chosen = ledger.cluster(cluster)
-    at = ledger.position(position, chosen)
-    cache = ledger.cache(at, cluster=chosen, model=model, config=config)
-    views = Views(ledger, cache, rules=rules)
+    looked = look(ledger, position, cluster, model, config, rules)
+    chosen, at, _, views = looked
+    cache = views.cache
     view = views.queues.get(name)
     if view is None:
         raise NoSuchQueue(f"no queue {name} up to position {at}{near_of(list(cache.queues), name)}")
     jobs = [job for _, job in sorted(cache.jobs.items()) if job.queue == name and job.held is not None]
     waiting = [job for job in jobs if waits(job)]
     held_back = _held_back(ledger, views, waiting[:ASKED_MAX], at, chosen, asked_at)
-    observed = ledger.observed_at(at, chosen)
     verdict, summary = _verdict(view, views.plain, waiting, held_back)
     asked = _sum([min_resources(job) for job in waiting])
     return QueueAnswer(
         subject=f"Queue {name}",
         name=name,
         at=at,
-        time=format_time(observed) if observed is not None else None,
-        asked=format_time(asked_at) if asked_at is not None and asked_at != observed else None,
+        time=looked.time,
+        asked=looked.asked(asked_at),
         verdict=verdict,
         summary=summary,
         state=view.queue.status.state,
