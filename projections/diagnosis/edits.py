@@ -205,7 +205,7 @@ class AddNodes(One):
     asked: Amounts
 
     def apply(self, world: World) -> World:
-        before = sum(node.name.startswith(NEW_NODE) for node in world.cluster.nodes)
+        before = world.cluster.named(NEW_NODE)
         names = [f"{NEW_NODE}{number}" for number in range(before + 1, before + self.count + 1)]
         return world.with_nodes({}, [empty_like(self.made, name) for name in names])
 

@@ -8,7 +8,7 @@ scheduler ran with is not in the log, so a gate that only one plugin knows is to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from projections.diagnosis.amounts import add, exceeding_asked, less_equal, show, subtract, total
@@ -125,9 +125,18 @@ def guarantee(view: QueueView) -> Amounts:
 
 def real_capability(view: QueueView, cluster: ClusterView) -> Amounts:
     """What the queue may reach at most: the cluster less the others' guarantees, and its own capability."""
-    guaranteed = total(guarantee(one) for one in cluster.queues.values())
-    free = {name: max(0.0, amount) for name, amount in subtract(cluster_total(cluster), guaranteed).items()}
-    limit = add(free, guarantee(view))
+    return _reach(view, guarantee(view), _not_guaranteed(cluster, map(guarantee, cluster.queues.values())))
+
+
+def _not_guaranteed(cluster: ClusterView, guarantees: Iterable[Amounts]) -> Amounts:
+    """What the cluster has above all guarantees."""
+    left = subtract(cluster_total(cluster), total(guarantees))
+    return {name: max(0.0, amount) for name, amount in left.items()}
+
+
+def _reach(view: QueueView, guaranteed: Amounts, free: Amounts) -> Amounts:
+    """What is free and what it is guaranteed, up to its own capability."""
+    limit = add(free, guaranteed)
     for name, amount in capability(view).items():
         limit[name] = min(limit.get(name, INFINITE), amount)
     return limit
@@ -140,7 +149,9 @@ def deserved_shares(cluster: ClusterView) -> dict[str, Amounts]:
     """What each queue with jobs deserves: the cluster divided by weight, round after round, never more than a queue
     asks or may have, never less than it is guaranteed."""
     views = [view for view in sorted(cluster.queues.values(), key=lambda one: one.name) if view.has_jobs]
-    limits = {view.name: real_capability(view, cluster) for view in views}
+    guarantees = {name: guarantee(view) for name, view in cluster.queues.items()}
+    free = _not_guaranteed(cluster, guarantees.values())
+    limits = {view.name: _reach(view, guarantees[view.name], free) for view in views}
     deserved: dict[str, Amounts] = {view.name: {} for view in views}
     remaining, met = cluster_total(cluster), set[str]()
     for _ in range(len(views) + 32):
@@ -151,7 +162,8 @@ def deserved_shares(cluster: ClusterView) -> dict[str, Amounts]:
         before, given = remaining, dict[str, float]()
         for view in open_views:
             old = deserved[view.name]
-            new = _share(view, add(old, _times(remaining, view.queue.spec.weight / weights)), limits[view.name])
+            wanted = add(old, _times(remaining, view.queue.spec.weight / weights))
+            new = _share(view, wanted, limits[view.name], guarantees[view.name])
             deserved[view.name] = new
             if all(less_equal(amount, new.get(name, 0.0)) for name, amount in view.requested.items()) or new == old:
                 met.add(view.name)
@@ -166,11 +178,11 @@ def _times(amounts: Mapping[str, float], factor: float) -> Amounts:
     return {name: amount * factor for name, amount in amounts.items()}
 
 
-def _share(view: QueueView, wanted: Amounts, limit: Amounts) -> Amounts:
+def _share(view: QueueView, wanted: Amounts, limit: Amounts, guaranteed: Amounts) -> Amounts:
     capped = {
         name: min(amount, limit.get(name, INFINITE), view.requested.get(name, 0.0)) for name, amount in wanted.items()
     }
-    for name, amount in guarantee(view).items():
+    for name, amount in guaranteed.items():
         capped[name] = max(capped.get(name, 0.0), amount)
     return capped
 

@@ -279,6 +279,15 @@ class ClusterView:
         known: Mapping[str, NodeView] = found
         return known
 
+    def named(self, prefix: str) -> int:
+        """How many nodes have a name that begins so, counted once."""
+        of, found = self.memo.get(("named", prefix), (None, 0))
+        if of is not self.nodes:
+            found = sum(node.name.startswith(prefix) for node in self.nodes)
+            self.memo["named", prefix] = self.nodes, found
+        number: int = found
+        return number
+
     def known_queues(self) -> Mapping[str, Queue]:
         """The queue objects by name, without their sums where those are only made when asked for."""
         if self.queue_objects is not None:
