@@ -385,7 +385,8 @@ class AfterFailure(Rule):
             self._assumed.pop(uid, None)
         elif isinstance(event, volume.VolumesReverted):
             self._reverted(uid, event)
-        elif isinstance(event, binding.BindRequested) and own(recorded):
+        elif isinstance(event, binding.BindQueued | binding.BindRequested) and own(recorded):
+            # A bind begins where it is queued: one to a node that is gone by its turn fails without being requested.
             self._patches[uid] = 0
         elif isinstance(event, binding.BindFailed | volume.VolumeBindingFailed) and own(recorded):
             lost = isinstance(event, binding.BindFailed) and event.answer_lost

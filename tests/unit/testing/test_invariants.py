@@ -130,9 +130,11 @@ def group(uid: str = "g-1", minimum: int = 2) -> Any:
 ASSUMED = volume.VolumesAssumed(node="n", bindings=STATIC, provisions=PROVISION)
 REVERTED = volume.VolumesReverted(reason="x", volumes=("pv",), claims=("ns/c", "ns/d"))
 BOUND = volume.VolumesBound(node="n", bindings=STATIC, provisions=PROVISION)
+QUEUED = binding.BindQueued(job="", node="n")
 BIND = binding.BindRequested(node="n")
 BIND_OK = binding.BindSucceeded(node="n")
 BIND_FAILED = binding.BindFailed(node="n", code=500)
+NODE_GONE = binding.BindFailed(node="n", code=0, reason="NodeGone", message='node "n" not found', attempt=2)
 RESYNC = resync.ResyncQueued(job="", attempt=1, delay_seconds=0, reason="BindFailed")
 PATCHED = binding.PodConditionPatched(type="PodScheduled", status="False", reason="SchedulerError", message="m")
 NOT_PATCHED = binding.PodConditionPatchFailed(type="PodScheduled", status="False", code=500, error="x")
@@ -202,6 +204,11 @@ BROKEN: dict[str, tuple[int, int, History]] = {
         .add(TICK),
     ),
     "the condition twice": (5, 5, h().add(BIND).add(BIND_FAILED).add(RESYNC).add(PATCHED).add(PATCHED)),
+    "the condition twice after a bind that was not requested": (
+        5,
+        5,
+        h().add(QUEUED).add(BIND_FAILED).add(RESYNC).add(PATCHED).add(PATCHED),
+    ),
     "more pods than the list has": (
         6,
         3,
@@ -308,6 +315,20 @@ HELD: dict[str, tuple[int, History]] = {
         .add(RESYNC)
         .wait(61)
         .add(TICK),
+    ),
+    "each of two failures told, the second of a bind that was not requested": (
+        5,
+        h()
+        .see(pod())
+        .add(QUEUED)
+        .add(BIND)
+        .add(BIND_FAILED)
+        .add(RESYNC)
+        .add(PATCHED, cause=4)
+        .add(QUEUED)
+        .add(NODE_GONE)
+        .add(RESYNC)
+        .add(PATCHED, cause=8),
     ),
     "a condition that could not be patched": (
         5,
