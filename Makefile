@@ -9,7 +9,7 @@ JOBS   ?= 2
 SAMPLE ?= 150
 
 .DEFAULT_GOAL := help
-.PHONY: help demo kube test test-fast lint nightly bench bench-live bench-crashes mutants mutants-more clean
+.PHONY: help demo kube test all-tests test-fast lint nightly bench bench-live bench-crashes mutants mutants-more clean
 
 help:
 	@echo "make demo       import the example recording and ask why three pods were pending"
@@ -45,7 +45,10 @@ lint: $(STAMP)
 test-fast: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow and not kube"
 
-test: lint kube
+test: $(STAMP)
+	@PYTHON=$(CURDIR)/$(BIN)/python kube/beside $(MAKE) --no-print-directory all-tests
+
+all-tests: lint
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 nightly: kube

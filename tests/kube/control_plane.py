@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import shutil
@@ -63,6 +64,15 @@ def program(name: str) -> Path:
     raise MissingProgram(f"{name} is not there: run make kube")
 
 
+def await_build(folder: Path = BUILT) -> None:
+    """Waits while `kube/build` runs, as it does beside the first tests; it holds this lock until all is built."""
+    try:
+        with (folder / ".lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return
+
+
 class ControlPlane:
     """One API server on an etcd of its own. `folder` holds everything, `logs` among it; `kubeconfig` has a context for
     each user of TOKENS and one, `certificate`, that uses a client certificate."""
@@ -82,6 +92,7 @@ class ControlPlane:
     def start(self) -> None:
         """Starts etcd and the API server, and puts our definitions in. RuntimeError with the end of the log when one
         does not come up."""
+        await_build()
         for name in ("etcd", "kube-apiserver"):
             program(name)
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -71,3 +74,68 @@ def test_the_versions_go_together() -> None:
 def test_the_sums_name_modules_and_no_host() -> None:
     for line in (KUBE / "go.sum").read_text().splitlines():
         assert re.fullmatch(r"[\w./~-]+ v\S+ h1:[A-Za-z0-9+/]{43}=", line), line
+
+
+# --- tests beside the build -----------------------------------------------------------------------------------------
+
+SLOW_BUILD = """#!/usr/bin/env bash
+set -e
+out=$(dirname "$0")/out
+mkdir -p "$out"
+exec flock "$out/.lock" bash -c '
+  touch "$0/started"
+  while [ ! -e "$0/go" ]; do sleep 0.05; done
+  touch "$0/etcd"
+  exit $(cat "$0/go")' "$out"
+"""
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    """A folder with `beside` and a build that goes on until `out/go` says with which code it ends."""
+    shutil.copy(KUBE / "beside", tmp_path / "beside")
+    (tmp_path / "build").write_text(SLOW_BUILD)
+    (tmp_path / "build").chmod(0o755)
+    return tmp_path
+
+
+def ran(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    script = f'cd "{folder}"; while [ ! -e out/started ]; do sleep 0.05; done; {command}'
+    return subprocess.run(
+        [folder / "beside", "bash", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_command_runs_beside_the_build_and_its_end_waits_for_it(beside: Path) -> None:
+    done = ran(beside, "[ ! -e out/etcd ] && echo beside; echo 0 >out/go")
+    assert (done.returncode, done.stdout) == (0, "beside\n")
+    assert (beside / "out" / "etcd").exists()
+
+
+def test_a_build_that_fails_fails_the_whole(beside: Path) -> None:
+    assert ran(beside, "echo 7 >out/go").returncode == 7
+
+
+def test_a_command_that_fails_ends_the_build(beside: Path) -> None:
+    assert ran(beside, "exit 3").returncode == 3
+    deadline = time.monotonic() + 20
+    with (beside / "out" / ".lock").open() as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                assert time.monotonic() < deadline, "the build goes on"
+                time.sleep(0.05)
+    assert not (beside / "out" / "etcd").exists()
+
+
+def test_a_control_plane_waits_until_the_build_has_ended(beside: Path) -> None:
+    planes.await_build(beside / "out")  # no build, nothing to wait for
+    building = subprocess.Popen([beside / "build"])
+    while not (beside / "out" / "started").exists():
+        time.sleep(0.02)
+    threading.Timer(0.2, (beside / "out" / "go").write_text, ("0",)).start()
+    planes.await_build(beside / "out")
+    assert (beside / "out" / "etcd").exists()
+    assert building.wait(30) == 0
