@@ -18,8 +18,9 @@ from projections.cache import stores
 from projections.cache.accounting import count_on_node
 from projections.cache.state import Cache, NodeInfo, PodRef
 from vcledger import codec
+from vcledger.scheduled import STARTED
 from volcano.events import binding, cleanup, node_sync, observation, recovery, resync, scheduling, volume
-from volcano.events.base import Recorded
+from volcano.events.base import DomainEvent, Recorded
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.resource import Resource, new_resource
 from volcano.objects.scheduling import PodGroup
@@ -85,7 +86,7 @@ class Rule:
     def clock(self, recorded: Recorded) -> None:
         """Time has got to the event's."""
         event = recorded.event
-        if isinstance(event, recovery.RecoveryStarted):
+        if isinstance(event, recovery.RecoveryStarted) or _begins(event):
             self._recovering = True
         elif isinstance(event, recovery.RecoveryCompleted):
             self._recovering = False
@@ -100,6 +101,11 @@ class Rule:
 
 def pod_key(recorded: Recorded) -> str:
     return f"{recorded.namespace}/{recorded.name}"
+
+
+def _begins(event: DomainEvent) -> bool:
+    """Whether a process says that it begins: its recovery follows, and until then nobody was there to do anything."""
+    return isinstance(event, observation.Marker) and event.name == STARTED
 
 
 def own(recorded: Recorded) -> bool:
@@ -372,7 +378,9 @@ class AfterFailure(Rule):
     def __init__(self) -> None:
         super().__init__()
         self._assumed: dict[str, dict[str, None]] = {}
-        self._patches: dict[str, int] = {}
+        self._begun: dict[str, int] = {}
+        self._bind_of: dict[int, int] = {}
+        self._patches: dict[int, int] = {}
         self._told: dict[str, str] = {}
         self._says: dict[str, str] = {}
         self._gone: dict[str, None] = {}
@@ -387,13 +395,14 @@ class AfterFailure(Rule):
             self._reverted(uid, event)
         elif isinstance(event, binding.BindQueued | binding.BindRequested) and own(recorded):
             # A bind begins where it is queued: one to a node that is gone by its turn fails without being requested.
-            self._patches[uid] = 0
+            self._begun[uid] = recorded.position
         elif isinstance(event, binding.BindFailed | volume.VolumeBindingFailed) and own(recorded):
             lost = isinstance(event, binding.BindFailed) and event.answer_lost
             ref = cache.pods.get(pod_key(recorded))
             self._failed(recorded, ref, lost=lost)
             if isinstance(event, binding.BindFailed) and not lost:
                 self._to_tell(recorded, event, ref)
+                self._bind_of[recorded.position] = self._begun.get(uid, 0)
         elif isinstance(event, recovery.RecoveryStarted):
             for key in [key for key in self._owed if isinstance(key, tuple) and key[0] == "patch"]:
                 self.settle(key)
@@ -442,13 +451,13 @@ class AfterFailure(Rule):
             self.settle(("revert", uid))
 
     def _patched(self, recorded: Recorded) -> None:
-        uid = recorded.uid
-        self.settle(("patch", uid, recorded.causation))
+        """The answer to a patch names the failure that it tells of; it may come after the next bind has begun."""
+        self.settle(("patch", recorded.uid, recorded.causation))
         event = recorded.event
-        tells = isinstance(event, binding.PodConditionPatched) and event.reason == BIND_FAILED_REASON
-        if uid in self._patches and tells:
-            self._patches[uid] += 1
-            if self._patches[uid] > 1:
+        bind = self._bind_of.get(recorded.causation or 0, self._begun.get(recorded.uid, 0))
+        if bind and isinstance(event, binding.PodConditionPatched) and event.reason == BIND_FAILED_REASON:
+            self._patches[bind] = self._patches.get(bind, 0) + 1
+            if self._patches[bind] > 1:
                 self.breach(recorded.position, f"the condition of {pod_key(recorded)} was patched twice after one bind")
 
 

@@ -143,6 +143,9 @@ CONDITION = {"type": "PodScheduled", "status": "False", "reason": "SchedulerErro
 UNPLACED = scheduling.TaskUnschedulable(job="ns/g", reason="Unschedulable", message="other")
 ALLOCATED = scheduling.TaskAllocated(job="ns/g", node="n", gang_needed=2)
 LISTED_ONE = observation.ListCompleted(resource="pods", resource_version="50", items=1)
+BEGINS = observation.Marker(name="scheduler-started")
+RECOVERY = recovery.RecoveryStarted(head=4)
+RECOVERED = recovery.RecoveryCompleted(started=7)
 TICK = observation.Bookmark(resource="pods", resource_version="1")
 
 
@@ -329,6 +332,37 @@ HELD: dict[str, tuple[int, History]] = {
         .add(NODE_GONE)
         .add(RESYNC)
         .add(PATCHED, cause=8),
+    ),
+    "two failures told, both answers after the second": (
+        5,
+        h()
+        .see(pod())
+        .add(QUEUED)
+        .add(BIND)
+        .add(BIND_FAILED)
+        .add(RESYNC)
+        .add(QUEUED)
+        .add(BIND)
+        .add(NODE_GONE)
+        .add(RESYNC)
+        .add(PATCHED, cause=4)
+        .add(PATCHED, cause=8),
+    ),
+    "a process that ended before its patch was answered, and the next one's start long after": (
+        5,
+        h()
+        .see(pod())
+        .add(BIND)
+        .add(BIND_FAILED)
+        .add(RESYNC)
+        .wait(3600)
+        .add(BEGINS, "Recording", "scheduler-started", "", namespace="")
+        .wait(2)
+        .add(RECOVERY, "Scheduler", "loop", "", namespace="")
+        .add(NOT_PATCHED, cause=3)
+        .add(RECOVERED, "Scheduler", "loop", "", namespace="")
+        .wait(61)
+        .add(TICK),
     ),
     "a condition that could not be patched": (
         5,
