@@ -42,7 +42,7 @@ CLOSE_SECONDS = 5.0
 Told = Callable[[str, str, int | None, float, int], None]
 """Called after each request with verb, path, code, seconds and bytes of the answer."""
 
-PATCH_TYPE = "application/strategic-merge-patch+json"
+PATCH_TYPE, PLAIN_PATCH_TYPE = "application/strategic-merge-patch+json", "application/merge-patch+json"
 
 
 class _Line(msgspec.Struct):
@@ -348,7 +348,7 @@ def body_of(request: Request) -> bytes | None:
 def type_of(request: Request) -> str:
     """The Content-Type of what a request sends."""
     if isinstance(request, Patch):
-        return PATCH_TYPE
+        return PLAIN_PATCH_TYPE if request.plain else PATCH_TYPE
     return "" if body_of(request) is None else "application/json"
 
 

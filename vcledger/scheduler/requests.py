@@ -74,13 +74,15 @@ class Update(Request, frozen=True):
 
 
 class Patch(Request, frozen=True):
-    """Strategic merge patch (JSON in `body`) of an object or its status; `uid` in the patch is a precondition."""
+    """Merge patch (JSON in `body`) of an object or its status: a strategic one, or with `plain` JSON's own (RFC 7386),
+    which is the only one that custom resources take. `uid` in the patch is a precondition, `resourceVersion` too."""
 
     kind: str
     namespace: str
     name: str
     body: bytes
     subresource: str = ""
+    plain: bool = False
 
     @property
     def verb(self) -> str:

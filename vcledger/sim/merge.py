@@ -1,4 +1,4 @@
-"""Strategic merge patch, as far as the kinds here need it.
+"""Strategic merge patch, as far as the kinds here need it, and JSON's own (RFC 7386).
 
 Owns the merging of JSON values. Must not know the server. Called by `vcledger.sim.writes`.
 
@@ -64,6 +64,20 @@ def merged(before: Any, patch: Any, path: str = "") -> Any:
                 after[name] = merged(after.get(name) or {}, value, where)
         else:
             after[name] = value
+    return after
+
+
+def plainly_merged(before: Any, patch: Any) -> Any:
+    """What a value becomes by a merge patch of RFC 7386: null removes, lists are replaced whole; `before` is left as it
+    was."""
+    if not isinstance(patch, dict):
+        return patch
+    after = dict(before) if isinstance(before, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            after.pop(name, None)
+        else:
+            after[name] = plainly_merged(after.get(name), value)
     return after
 
 

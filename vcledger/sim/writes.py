@@ -18,7 +18,7 @@ from vcledger.runtime.port import Answer
 from vcledger.scheduler.requests import Bind, Create, Delete, Patch, Update
 from vcledger.sim import status
 from vcledger.sim.clock import SECOND, micros, rfc3339
-from vcledger.sim.merge import BadPatch, merged
+from vcledger.sim.merge import BadPatch, merged, plainly_merged
 from vcledger.sim.mvcc import Object, Stored, VersionedStore
 from volcano.objects.kinds import BY_NAME, Kind
 
@@ -157,10 +157,10 @@ class Writes:
         return self._written(kind, key, stored, item, request.subresource)
 
     def patch(self, request: Patch) -> Answer:
-        """PATCH by strategic merge: 200 with the object. A resourceVersion in it makes it conditional (409); a uid that
-        is another object's is a change of an immutable field (422, on which controllers rely)."""
+        """PATCH by strategic merge, or plainly: 200 with the object. A resourceVersion in it makes it conditional (409);
+        a uid that is another object's is a change of an immutable field (422, on which controllers rely)."""
         kind = BY_NAME[request.kind]
-        if is_custom(kind):
+        if is_custom(kind) and not request.plain:
             raise status.unsupported_patch()
         patch = _patch(request.body)
         self._subresource(kind, request.name, request.subresource)
@@ -172,7 +172,7 @@ class Writes:
         if (wanted := meta.get("uid")) and wanted != found["uid"]:
             raise status.invalid(kind, request.name, "metadata.uid", f'Invalid value: "{wanted}": field is immutable')
         try:
-            item = merged(stored.object, patch)
+            item = plainly_merged(stored.object, patch) if request.plain else merged(stored.object, patch)
         except BadPatch as error:
             raise status.nameless(str(error)) from error
         return self._written(kind, key, stored, item, request.subresource)

@@ -5,15 +5,26 @@ Owns these tests. Must not know which server it is. Called by `vcledger.testing.
 
 from __future__ import annotations
 
-from vcledger.runtime.port import ApiPort
+import msgspec
+
+from vcledger.runtime.port import Answer, ApiPort
 from vcledger.scheduler.requests import Delete, Patch
 from vcledger.testing.port.base import (
     MODIFIED,
+    Object,
     PortBase,
     a_name,
     group,
+    pod,
     volcano_queue,
 )
+
+
+def plain_patch(port: ApiPort, kind: str, item: Object, patch: Object, subresource: str = "") -> Answer:
+    """A merge patch of RFC 7386."""
+    meta = item["metadata"]
+    body = msgspec.json.encode(patch)
+    return port.do(Patch(kind, meta.get("namespace", ""), meta["name"], body, subresource, plain=True))
 
 
 class CustomResources(PortBase):
@@ -27,6 +38,61 @@ class CustomResources(PortBase):
         )
         wanted = "the body of the request was in an unknown format - accepted media types include: "
         assert status["message"].startswith(wanted + "application/json-patch+json, application/merge-patch+json")
+
+    def test_a_plain_merge_writes_what_it_names(self, port: ApiPort) -> None:
+        made = self.create(port, "PodGroup", group(a_name("g")))
+        first = {"phase": "Inqueue", "running": 1, "conditions": [{"type": "Unschedulable", "status": "True"}]}
+        after = self.body(plain_patch(port, "PodGroup", made, {"status": first}), 200)
+        assert (after["status"], after["spec"]) == (first, made["spec"])
+        second = {"running": None, "succeeded": None, "conditions": [{"type": "Scheduled", "status": "True"}]}
+        last = self.body(plain_patch(port, "PodGroup", made, {"status": second}), 200)
+        assert last["status"] == {"phase": "Inqueue", "conditions": [{"type": "Scheduled", "status": "True"}]}
+        assert self.body(self.get(port, "PodGroup", made), 200) == last
+
+    def test_a_plain_merge_of_an_old_version_conflicts(self, port: ApiPort) -> None:
+        made = self.create(port, "PodGroup", group(a_name("g")))
+        version = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}}
+        self.body(plain_patch(port, "PodGroup", made, {**version, "status": {"phase": "Inqueue"}}), 200)
+        again = plain_patch(port, "PodGroup", made, {**version, "status": {"phase": "Running"}})
+        status = self.refused(again, 409, "Conflict")
+        assert status["details"]["name"] == made["metadata"]["name"]
+
+    def test_a_plain_merge_of_another_objects_uid(self, port: ApiPort) -> None:
+        made = self.create(port, "PodGroup", group(a_name("g")))
+        other = {"metadata": {"uid": "11111111-2222-3333-4444-555555555555"}, "status": {"phase": "Inqueue"}}
+        self.refused(plain_patch(port, "PodGroup", made, other), 422, "Invalid")
+
+    def test_a_plain_merge_that_changes_nothing_writes_nothing(self, port: ApiPort) -> None:
+        made = self.create(port, "PodGroup", group(a_name("g")))
+        after = self.body(plain_patch(port, "PodGroup", made, {"status": {"phase": "Inqueue"}}), 200)
+        again = self.body(plain_patch(port, "PodGroup", made, {"status": {"phase": "Inqueue"}}), 200)
+        assert again["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+
+    def test_a_plain_merge_of_what_is_not_there(self, port: ApiPort) -> None:
+        missing = group(a_name("g"))
+        status = self.refused(plain_patch(port, "PodGroup", missing, {"status": {"phase": "Inqueue"}}), 404, "NotFound")
+        assert status["details"]["kind"] == "podgroups"
+
+    def test_a_plain_merge_of_a_queues_status(self, port: ApiPort) -> None:
+        made = self.create(port, "Queue", volcano_queue(a_name("q")))
+        both = {"spec": {"weight": 7}, "status": {"state": "Open", "allocated": {"cpu": "1", "pods": "1"}}}
+        first = self.body(plain_patch(port, "Queue", made, both, "status"), 200)
+        assert (first["spec"], first["status"]) == (made["spec"], both["status"])
+        less = {"status": {"allocated": {"cpu": "0", "pods": None}}}
+        last = self.body(plain_patch(port, "Queue", made, less, "status"), 200)
+        assert last["status"] == {"state": "Open", "allocated": {"cpu": "0"}}
+        ignored = self.body(plain_patch(port, "Queue", made, {"status": {"state": "Closed"}}), 200)
+        assert ignored["status"] == last["status"]
+
+    def test_a_plain_merge_of_a_pods_status(self, port: ApiPort) -> None:
+        """Lists are replaced whole, unlike with a strategic one."""
+        made = self.create(port, "Pod", pod(a_name("p")))
+        old = {"conditions": [{"type": "A", "status": "True"}, {"type": "B", "status": "True"}]}
+        self.body(plain_patch(port, "Pod", made, {"status": old}, "status"), 200)
+        new = {"conditions": [{"type": "B", "status": "False"}], "nominatedNodeName": "n1"}
+        after = self.body(plain_patch(port, "Pod", made, {"status": new}, "status"), 200)
+        assert [(one["type"], one["status"]) for one in after["status"]["conditions"]] == [("B", "False")]
+        assert after["status"]["nominatedNodeName"] == "n1"
 
     def test_no_update_without_a_version(self, port: ApiPort) -> None:
         made = self.create(port, "PodGroup", group(a_name("g")))
