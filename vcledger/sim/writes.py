@@ -157,8 +157,8 @@ class Writes:
         return self._written(kind, key, stored, item, request.subresource)
 
     def patch(self, request: Patch) -> Answer:
-        """PATCH by strategic merge, or plainly: 200 with the object. A resourceVersion in it makes it conditional (409);
-        a uid that is another object's is a change of an immutable field (422, on which controllers rely)."""
+        """PATCH by strategic merge, or plainly: 200 with the object. A resourceVersion in it makes it conditional
+        (409); a uid that is another object's is a change of an immutable field (422, on which controllers rely)."""
         kind = BY_NAME[request.kind]
         if is_custom(kind) and not request.plain:
             raise status.unsupported_patch()
