@@ -37,7 +37,7 @@ from cli.replay_options import (
     base_options,
     read_conf_text,
     read_text,
-    tell_unmatched,
+    refuse_unmatched,
     traces_of,
 )
 from cli.replaying import as_data, carry_out, failed, show_table, tell_notes
@@ -139,7 +139,7 @@ def replay(
         out=out,
         resume=resume,
     )
-    tell_unmatched(jobs)
+    refuse_unmatched(jobs)
     found = carry_out(jobs, workers=workers, dask=dask)
     show(jobs, found, output)
     code = failed(found) or (CHECK_FAILED if expect is Expect.same and any(map(differs, found)) else 0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.common import fail, moments_between, note, opened
+from cli.common import fail, moments_between, note, one_line, opened
 
 if TYPE_CHECKING:
     from vcledger.replay.variants import Job, Trace
@@ -127,18 +127,23 @@ def traces_of(dbs: Sequence[str] | None, cluster: str | None, from_: str | None,
     return found
 
 
-def tell_unmatched(jobs: Sequence[Job]) -> None:
-    """A note for each change that finds nothing in its trace."""
-    from vcledger.replay.unmatched import unmatched
+def refuse_unmatched(jobs: Sequence[Job]) -> None:
+    """Misuse where a change finds nothing in any of the traces, a line for each; a note for all else that a change does
+    not find in a trace."""
+    from vcledger.replay.unmatched import idle_everywhere, unmatched
     from vcledger.replay.variants import Trace
 
-    told: dict[str, None] = {}
+    of_traces = []
     for db in dict.fromkeys(job.db for job in jobs):
         of_db = [job for job in jobs if job.db == db]
         changes = dict.fromkeys(change for job in of_db for change in job.plan.changes)
-        if changes:
-            plan = of_db[0].plan
-            with opened(db) as ledger:
-                trace = Trace(db, ledger.cluster(plan.cluster), plan.from_position, plan.to_position)
-                told.update(dict.fromkeys(unmatched(ledger, trace, changes)))
-    note(*told)
+        plan = of_db[0].plan
+        with opened(db) as ledger:
+            trace = Trace(db, ledger.cluster(plan.cluster), plan.from_position, plan.to_position)
+            of_traces.append(unmatched(ledger, trace, changes) if changes else [])
+    idle = idle_everywhere(of_traces)
+    for one in idle[:-1]:
+        typer.echo(f"error: {one_line(one.line)}", err=True)
+    if idle:
+        fail(idle[-1].line)
+    note(*dict.fromkeys(one.line for found in of_traces for one in found))

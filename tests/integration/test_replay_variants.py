@@ -70,13 +70,20 @@ def test_variants_side_by_side_and_as_data(call: Call, trace: Path, tmp_path: Pa
     assert "holds the result of another plan" in other.stderr
 
 
-def test_a_change_that_finds_nothing_is_told_and_the_replay_goes_on(call: Call, trace: Path) -> None:
+def test_a_change_that_finds_nothing_is_refused_before_the_first_replay(call: Call, trace: Path) -> None:
     done = call("replay", "--set", "queue/othr.weight=5", "--variant", "a: --remove-node n7", db=trace)
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
     assert done.stderr.splitlines() == [
-        "note: --set queue/othr.weight=5 changes nothing: the trace has no queue othr; it has other and 1 more",
-        "note: --remove-node n7 changes nothing: the trace has no node n7; it has n0, n1",
+        "error: --set queue/othr.weight=5 changes nothing: the trace has no queue othr; it has other and 1 more",
+        "error: --remove-node n7 changes nothing: the trace has no node n7; it has n0, n1",
     ]
+
+
+def test_what_a_change_refers_to_and_is_not_there_is_told_and_the_replay_goes_on(call: Call, trace: Path) -> None:
+    done = call("replay", "--set", "podgroup/*/*.queue=othr", db=trace)
+    assert done.exit_code == 0, done.output
+    assert "note: --set podgroup/*/*.queue=othr: the trace has no queue othr; it has other and 1 more" in done.stderr
 
 
 def test_what_is_wrong_with_all_is_said_once(call: Call, trace: Path, tmp_path: Path) -> None:

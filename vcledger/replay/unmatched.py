@@ -1,7 +1,8 @@
 """Changes that speak of something that the trace has not got, as lines for a person.
 
-Owns where it looks and the lines. Must not know what a change does. Called by `cli.replaying` before the first replay,
-so that a slip of the pen is told before minutes are spent on it.
+Owns where it looks and the lines. Must not know what a change does. Called by `cli.replay_options` before the first
+replay, so that a slip of the pen is told before minutes are spent on it. A record is whole before it is replayed, so
+what appears late in it counts as well.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from vcledger.ledger import Ledger
 from vcledger.replay.inputs import Change
@@ -28,14 +30,27 @@ WORDS = {
 Names = tuple[tuple[str, str], ...]
 
 
-def unmatched(ledger: Ledger, trace: Trace, changes: Iterable[Change]) -> list[str]:
-    """A line for each change that finds nothing in the trace, or that refers to something that is not in it."""
+class Unmatched(NamedTuple):
+    """What a change does not find, as a line. `idle`: the change as a whole finds nothing that it could change."""
+
+    change: Change
+    line: str
+    idle: bool
+
+
+def unmatched(ledger: Ledger, trace: Trace, changes: Iterable[Change]) -> list[Unmatched]:
+    """What of the changes finds nothing in the trace, or refers to something that is not in it."""
     seen = Seen(ledger, trace)
-    lines: dict[str, None] = {}
-    for change in changes:
-        for line in _lines(change, seen):
-            lines.setdefault(line)
-    return list(lines)
+    return [Unmatched(change, line, idle) for change in changes for line, idle in _lines(change, seen)]
+
+
+def idle_everywhere(of_traces: Sequence[Sequence[Unmatched]]) -> list[Unmatched]:
+    """Of what changes do not find in several traces: those that find nothing in any of them, each once."""
+    found: dict[Change, Unmatched] = {}
+    for one in of_traces[0] if of_traces else ():
+        if one.idle and all(any(other.idle and other.change == one.change for other in rest) for rest in of_traces):
+            found.setdefault(one.change, one)
+    return list(found.values())
 
 
 class Seen:
@@ -46,19 +61,26 @@ class Seen:
         self._names: dict[str, Names] = {}
 
     def names(self, kind: str) -> Names:
-        """(namespace, name) of every object of the kind, in the order of the log."""
+        """(namespace, name) of every object of the kind that is there in the replayed part, in the order of the log."""
         if kind not in self._names:
             events = self._ledger.store.read(
                 to=self._trace.to_position,
                 cluster=self._trace.cluster,
                 kinds=kind,
-                types=("ObjectAdded", "ObjectModified"),
+                types=("ObjectAdded", "ObjectModified", "ObjectDeleted"),
             )
-            self._names[kind] = tuple(dict.fromkeys((one.stream.namespace, one.stream.name) for one in events))
+            found: dict[tuple[str, str], None] = {}
+            for one in events:
+                name = one.stream.namespace, one.stream.name
+                if one.type != "ObjectDeleted":
+                    found[name] = None
+                elif one.position <= self._trace.from_position:
+                    found.pop(name, None)
+            self._names[kind] = tuple(found)
         return self._names[kind]
 
     def requested(self, wanted: Sequence[str]) -> set[str]:
-        """Which of these resources any pod asks for."""
+        """What pods ask for; no more than that has all of `wanted`."""
         found: set[str] = set()
         pods = self._ledger.recorded(
             to=self._trace.to_position,
@@ -76,20 +98,23 @@ class Seen:
         return found
 
 
-def _lines(change: Change, seen: Seen) -> Iterator[str]:
+def _lines(change: Change, seen: Seen) -> Iterator[tuple[str, bool]]:
     if isinstance(change, ScaleRequests):
-        wanted = [name for name, _ in change.factors]
-        missing = [name for name in wanted if name not in seen.requested(wanted)] if wanted else []
-        for name in missing:
-            yield f"--scale-requests {change.text} changes nothing of {name}: no pod of the trace asks for it"
+        yield from _asked(change, seen)
     elif isinstance(change, AddNodes):
         there = {name for _, name in seen.names("Node")}
         twice = [name for name in change.node_names() if name in there]
         if twice:
-            yield f"--add-nodes {change.text}: the trace has a node {twice[0]} itself; give others with name=PREFIX"
+            yield (
+                f"--add-nodes {change.text}: the trace has a node {twice[0]} itself; give others with name=PREFIX",
+                False,
+            )
         missing = [name for name in ("cpu", "memory") if name not in dict(change.resources)]
         if missing:
-            yield f"--add-nodes {change.text}: the nodes have no {missing[0]}, so no pod that asks for it fits there"
+            yield (
+                f"--add-nodes {change.text}: the nodes have no {missing[0]}, so no pod that asks for it fits there",
+                False,
+            )
     elif isinstance(change, SetField):
         yield from _named(change, seen)
         yield from _referred(change, seen)
@@ -97,7 +122,19 @@ def _lines(change: Change, seen: Seen) -> Iterator[str]:
         yield from _named(change, seen)
 
 
-def _named(change: SetField | RemoveNodes, seen: Seen) -> Iterator[str]:
+def _asked(change: ScaleRequests, seen: Seen) -> Iterator[tuple[str, bool]]:
+    wanted = [name for name, _ in change.factors]
+    asked = seen.requested(wanted) if wanted else set()
+    missing = [name for name in wanted if name not in asked]
+    for name in missing:
+        yield (
+            f"--scale-requests {change.text} changes nothing of {name}: no pod of the trace asks for it"
+            f"{_has(name, sorted(asked), 'they ask for')}",
+            not change.every and len(missing) == len(wanted),
+        )
+
+
+def _named(change: SetField | RemoveNodes, seen: Seen) -> Iterator[tuple[str, bool]]:
     option = "--set" if isinstance(change, SetField) else "--remove-node"
     kind, namespace, pattern = change.names()[0]
     whole = f"{namespace}/{pattern}" if namespace else pattern
@@ -106,11 +143,11 @@ def _named(change: SetField | RemoveNodes, seen: Seen) -> Iterator[str]:
         if any(_finds(seen, "PodGroup", namespace, one) for one in (pattern, f"{pattern}-*")):
             return
         if found:
-            yield f"{option} {change.text} changes nothing: the trace has no PodGroup of job {whole}"
+            yield f"{option} {change.text} changes nothing: the trace has no PodGroup of job {whole}", True
             return
     if not found:
         has = ["/".join(part for part in one if part) for one in seen.names(kind)]
-        yield f"{option} {change.text} changes nothing: the trace has no {WORDS[kind]} {whole}{_has(whole, has)}"
+        yield f"{option} {change.text} changes nothing: the trace has no {WORDS[kind]} {whole}{_has(whole, has)}", True
 
 
 def _finds(seen: Seen, kind: str, namespace: str, pattern: str) -> bool:
@@ -120,22 +157,22 @@ def _finds(seen: Seen, kind: str, namespace: str, pattern: str) -> bool:
     )
 
 
-def _referred(change: SetField, seen: Seen) -> Iterator[str]:
+def _referred(change: SetField, seen: Seen) -> Iterator[tuple[str, bool]]:
     kind = {"queue": "Queue", "parent": "Queue", "priorityClassName": "PriorityClass"}.get(change.path[0])
     if kind is None or not isinstance(change.value, str):
         return
     has = [name for _, name in seen.names(kind)]
     if change.value not in has:
-        yield f"--set {change.text}: the trace has no {WORDS[kind]} {change.value}{_has(change.value, has)}"
+        yield f"--set {change.text}: the trace has no {WORDS[kind]} {change.value}{_has(change.value, has)}", False
 
 
-def _has(wanted: str, names: Sequence[str]) -> str:
+def _has(wanted: str, names: Sequence[str], verb: str = "it has") -> str:
     """The names that come nearest, else the first few."""
     near = get_close_matches(wanted, names, NAMES_SHOWN, 0.6) or list(names[:NAMES_SHOWN])
     if not near:
         return ""
     more = f" and {len(names) - len(near)} more" if len(names) > len(near) else ""
-    return f"; it has {', '.join(near)}{more}"
+    return f"; {verb} {', '.join(near)}{more}"
 
 
-__all__ = ["unmatched"]
+__all__ = ["Unmatched", "idle_everywhere", "unmatched"]
