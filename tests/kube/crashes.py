@@ -382,6 +382,12 @@ def nodes_of(plane: ControlPlane) -> dict[str, str]:
     return found
 
 
+def asked_for(db: str) -> set[str]:
+    """The pods, by namespace and name, for which the log has a binding that was to be sent."""
+    with open_store(db, read_only=True) as store:
+        return {f"{event.namespace}/{event.name}" for event in store.read(types="BindRequested")}
+
+
 def at_rest(db: str) -> bool:
     """Whether the log says that nothing is on its way."""
     from vcledger.runtime.loop import Loop

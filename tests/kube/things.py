@@ -15,8 +15,11 @@ from tests.kube.control_plane import ControlPlane
 VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
 
 
-def node(plane: ControlPlane, name: str, *, cpu: str = "16", memory: str = "64Gi", pods: str = "110") -> None:
-    """A node that is ready. Admission taints a new one as not ready, and there is no controller to take that away."""
+def node(
+    plane: ControlPlane, name: str, *, cpu: str = "16", memory: str = "64Gi", pods: str = "110", only: str = ""
+) -> None:
+    """A node that is ready. Admission taints a new one as not ready, and there is no controller to take that away.
+    `only`: whom its taint lets in, none for everybody."""
     resources = {"cpu": cpu, "memory": memory, "pods": pods}
     body: dict[str, Any] = {
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
@@ -28,6 +31,8 @@ def node(plane: ControlPlane, name: str, *, cpu: str = "16", memory: str = "64Gi
     }
     made = plane.request("POST", "/api/v1/nodes", body, code=201)
     made["spec"].pop("taints", None)
+    if only:
+        made["spec"]["taints"] = [{"key": "only", "value": only, "effect": "NoSchedule"}]
     plane.request("PUT", f"/api/v1/nodes/{name}", made)
 
 
@@ -48,9 +53,10 @@ def gang(
     scheduler: str = "vcledger",
     least: int | None = None,
     ballast: str = "",
+    to: str = "",
 ) -> list[str]:
-    """A PodGroup and its pods. `claims`: of each pod by its number; `ballast`: an annotation of theirs. The pods'
-    names."""
+    """A PodGroup and its pods. `claims`: of each pod by its number; `ballast`: an annotation of theirs; `to`: they may
+    go to nodes that are `only` for these. The pods' names."""
     body = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
@@ -60,7 +66,10 @@ def gang(
     plane.request("POST", f"{VOLCANO}/namespaces/{namespace}/podgroups", body, code=201)
     names = [f"{name}-{index}" for index in range(size)]
     for index, pod in enumerate(names):
-        make_pod(plane, namespace, pod, group=name, cpu=cpu, claims=claims(index), scheduler=scheduler, ballast=ballast)
+        volumes = claims(index)
+        make_pod(
+            plane, namespace, pod, group=name, cpu=cpu, claims=volumes, scheduler=scheduler, ballast=ballast, to=to
+        )
     return names
 
 
@@ -74,13 +83,17 @@ def make_pod(
     claims: Sequence[str] = (),
     scheduler: str = "vcledger",
     ballast: str = "",
+    to: str = "",
 ) -> None:
     """A pod of a group."""
     volumes = [{"name": f"v{at}", "persistentVolumeClaim": {"claimName": one}} for at, one in enumerate(claims)]
     container = {"name": "main", "image": "example.com/work:1", "resources": {"requests": {"cpu": cpu}}}
+    spec: dict[str, Any] = {"schedulerName": scheduler, "containers": [container], "volumes": volumes}
+    if to:
+        spec["tolerations"] = [{"key": "only", "operator": "Equal", "value": to, "effect": "NoSchedule"}]
     body = {
         "metadata": {"name": name, "annotations": {"scheduling.k8s.io/group-name": group, "ballast": ballast}},
-        "spec": {"schedulerName": scheduler, "containers": [container], "volumes": volumes},
+        "spec": spec,
     }
     plane.request("POST", f"/api/v1/namespaces/{namespace}/pods", body, code=201)
 
