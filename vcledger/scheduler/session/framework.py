@@ -85,6 +85,12 @@ PluginFactory = Callable[[Mapping[str, Any]], Plugin]
 """Makes a plugin from its arguments in the configuration."""
 
 
+Chooser = Callable[[SessionTask, NDArray[np.intp], NDArray[np.float64]], int | None]
+"""Takes the place of the seed: of the rows of nodes that would do for a task, with the score of each, the one that it
+is to have, or None for the seed's. For preempt and reclaim, where the nodes are tried in turn, the one that is tried
+first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handlers:
     """Called after a task has been given a place (allocated or pipelined), and after one has lost it (evicted or given
@@ -102,7 +108,8 @@ class Session:
 
     `waiting` are the jobs that have pending tasks, `unadmitted` those that have not been taken into their queue:
     whoever goes through jobs goes through these, as a session has many others. `feasible` answers where a task may go.
-    `done` are the operations that stand, in their order, by their id; `held` what the jobs concerned had before."""
+    `done` are the operations that stand, in their order, by their id; `held` what the jobs concerned had before.
+    `chooser` decides on nodes in place of scores and seed."""
 
     def __init__(
         self,
@@ -126,6 +133,7 @@ class Session:
         self.unadmitted: Mapping[str, SessionJob] = jobs
         self.read: Callable[[SessionTask], None] = lambda task: None
         self.feasible: Any = None
+        self.chooser: Chooser | None = None
         self.done: dict[int, Any] = {}
         self.held: dict[str, Vector] = {}
         self._functions: dict[str, dict[str, Callable[..., Any]]] = {point: {} for point in POINTS}

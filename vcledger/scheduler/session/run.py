@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from vcledger.scheduler.session.actions import ACTIONS
 from vcledger.scheduler.session.conf import SessionConf
-from vcledger.scheduler.session.framework import Plugin, PluginFactory, Session
+from vcledger.scheduler.session.framework import Chooser, Plugin, PluginFactory, Session
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.model import PENDING, PIPELINED, SessionJob
 from vcledger.scheduler.session.outcome import JobOutcome, Outcome, Placed, Unfit
@@ -33,12 +33,15 @@ def run(
     now: int = 0,
     plugins: Mapping[str, PluginFactory] = BUILTIN,
     only: Collection[str] | None = None,
+    chooser: Chooser | None = None,
 ) -> Outcome:
     """What a session decides. The same mirror, configuration and seed give the same, whatever way the mirror came to
-    its state. `only`: the jobs, by uid, to which the cycle is limited. Raises KeyError for an action or plugin of the
-    configuration that there is not, which `conf.read_conf` refuses."""
+    its state. `only`: the jobs, by uid, to which the cycle is limited. `chooser`: what decides on nodes, in place of
+    the seed. Raises KeyError for an action or plugin of the configuration that there is not, which `conf.read_conf`
+    refuses."""
     mirror.refresh()
     ssn = open_session(mirror, conf, seed=seed, now=now, only=only)
+    ssn.chooser = chooser
     outcome = Outcome(
         cycle, seed, conf.actions, len(ssn.jobs), len(ssn.nodes), len(ssn.queues), conf=conf, mirror=mirror
     )

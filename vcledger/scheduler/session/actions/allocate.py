@@ -79,6 +79,10 @@ class Choice:
             more = function(task, rows)
             if more is not None:
                 scores = scores + more
+        chooser = self.ssn.chooser
+        chosen = chooser(task, rows, scores) if chooser is not None else None
+        if chosen is not None:
+            return chosen, float(scores[rows == chosen].item())
         best = scores.max()
         equal = rows[scores == best]
         row = equal[self.ssn.tie(task.uid) % len(equal)] if len(equal) > 1 else equal[0]

@@ -9,7 +9,7 @@ that is aware of topology, which has to be asked for, is not done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop
 from typing import Any
 
@@ -162,7 +162,16 @@ def by_score(ssn: Session, task: SessionTask, there: OnNodes) -> list[int]:
         return []
     scores = dict(zip(rows.tolist(), ssn.scores(task, rows).tolist(), strict=True))
     names = ssn.nodes.names
-    return sorted(hopeful.tolist(), key=lambda row: (-scores[row], ssn.tie(task.uid, names[row]), row))
+    found = sorted(hopeful.tolist(), key=lambda row: (-scores[row], ssn.tie(task.uid, names[row]), row))
+    return chosen_first(ssn, task, found, [scores[row] for row in found])
 
 
-__all__ = ["allowed_rows", "by_score", "execute", "may_preempt", "starving_jobs", "waiting_tasks"]
+def chosen_first(ssn: Session, task: SessionTask, rows: list[int], scores: Sequence[float]) -> list[int]:
+    """Rows in their order, but for the one that the session's chooser wants to be tried first."""
+    if ssn.chooser is None or not rows:
+        return rows
+    chosen = ssn.chooser(task, np.array(rows, dtype=np.intp), np.array(scores, dtype=np.float64))
+    return rows if chosen is None else [chosen, *(row for row in rows if row != chosen)]
+
+
+__all__ = ["allowed_rows", "by_score", "chosen_first", "execute", "may_preempt", "starving_jobs", "waiting_tasks"]

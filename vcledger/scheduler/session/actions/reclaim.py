@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import heapify, heappop
 
-from vcledger.scheduler.session.actions.preempt import allowed_rows, may_preempt, starving_jobs, waiting_tasks
+from vcledger.scheduler.session.actions.preempt import (
+    allowed_rows,
+    chosen_first,
+    may_preempt,
+    starving_jobs,
+    waiting_tasks,
+)
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionJob, SessionQueue, SessionTask
 from vcledger.scheduler.session.outcome import Outcome
@@ -69,7 +75,8 @@ class _Reclaim(Evicting):
             return False
         others = [name for name in sorted(self.there.of) if name != job.queue and ssn.queues[name].reclaimable]
         rows = self.there.rows(task, allowed_rows(ssn, task), others).tolist()
-        for row in sorted(rows, key=lambda row: (ssn.tie(task.uid, names[row]), row)):
+        rows.sort(key=lambda row: (ssn.tie(task.uid, names[row]), row))
+        for row in chosen_first(ssn, task, rows, [0.0] * len(rows)):
             candidates = [one for name in others for one in self.there.on(row, name)]
             if candidates and make_room(ssn, statement, task, row, in_order(ssn, candidates, task), ACTION):
                 return True
