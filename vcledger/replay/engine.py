@@ -77,6 +77,23 @@ class Job:
         model, options = self.source.ways(self.cluster)
         return self.plan.model or model, self.plan.options or options
 
+    def result(self, times: tuple[int, int], ledger: str, stopped_at: int | None) -> ReplayResult:
+        """What a result says of its replay in every mode, without figures: `times` are those of the trace, `stopped_at`
+        the source's position where it was told to stop, None: it came to its end."""
+        return ReplayResult(
+            mode=self.plan.mode,
+            name=self.plan.name,
+            cluster=self.cluster,
+            first=self.first,
+            last=self.last,
+            seed=self.plan.seed,
+            finished=stopped_at is None,
+            stopped_at=stopped_at or 0,
+            ledger=ledger,
+            started=times[0],
+            ended=times[1],
+        )
+
 
 def run_replay(
     source: Ledger,

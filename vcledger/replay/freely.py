@@ -20,6 +20,7 @@ from vcledger.folding import collector_paused
 from vcledger.replay.courses import Course, courses_of, spans_of
 from vcledger.replay.figures import usage, waits
 from vcledger.replay.free import FreeReplay
+from vcledger.replay.gangs import broken_in_record
 from vcledger.replay.inputs import Reading
 from vcledger.replay.living import Placing
 from vcledger.replay.notes import notes_of
@@ -131,18 +132,8 @@ def _report(job: Job, run: FreeReplay, *, finished: bool, ledger: str) -> Replay
     placings = world.placings
     recorded_used = _used_in_record(world, courses)
     counts, first, differing = compare(courses, placings, world.jobs_said)
-    return ReplayResult(
-        mode="free",
-        name=job.plan.name,
-        cluster=job.cluster,
-        first=job.first,
-        last=job.last,
-        seed=job.plan.seed,
-        finished=finished,
-        stopped_at=0 if finished else max(run.position, job.first),
-        ledger=ledger,
-        started=start,
-        ended=end,
+    return replace(
+        job.result((start, end), ledger, None if finished else max(run.position, job.first)),
         events=run.result.next - 1,
         cycles=run.cycles,
         pods=len(world.came),
@@ -156,6 +147,7 @@ def _report(job: Job, run: FreeReplay, *, finished: bool, ledger: str) -> Replay
         usage=usage(world.meter.used, world.meter.room, start, end),
         usage_recorded=usage(recorded_used, world.meter.room, start, end),
         gangs_broken=world.broken,
+        gangs_broken_recorded=broken_in_record(record),
         evictions=world.evictions,
         evictions_recorded=sum(life.evicted for life in record.lives.values()),
         never_made=sum(course.uid not in placings for course in courses if course.lives and finished),

@@ -38,6 +38,7 @@ class Life:
     with_node  the labels that came with the node (its topology)
     ran        its first sight running
     evicted    the scheduler told it to go
+    lost       it was deleted while it had its place, and its node was gone already
     said       what its PodScheduled condition last said, while it was pending
     """
 
@@ -61,6 +62,7 @@ class Life:
     asked_to_go: int | None = None
     deleted: int | None = None
     evicted: bool = False
+    lost: bool = False
     last_position: int = 0
     said: str = ""
     with_node: tuple[str, ...] = ()
@@ -75,6 +77,11 @@ class Life:
         return f"{self.namespace}/{self.name}"
 
     @property
+    def taken(self) -> bool:
+        """Whether it lost its place to others: by an eviction, or with its node."""
+        return self.evicted or self.lost
+
+    @property
     def gone(self) -> int | None:
         """When it stopped holding anything: its end, or the moment it was deleted."""
         return self.ended if self.ended is not None else self.deleted
@@ -82,7 +89,8 @@ class Life:
 
 @dataclass(slots=True)
 class Group:
-    """A PodGroup in the record: when it was seen, let in, deleted; the uid of the Volcano Job that owns it, or ''."""
+    """A PodGroup in the record: when it was seen, let in, deleted; the uid of the Volcano Job that owns it, or ''; from
+    when on how many members it asked for."""
 
     key: str
     uid: str
@@ -91,6 +99,11 @@ class Group:
     let_in: int | None = None
     deleted: int | None = None
     lives: list[Life] = field(default_factory=list)
+    least: list[tuple[int, int]] = field(default_factory=list)
+
+    def least_at(self, now: int) -> int:
+        """How many members it asked for at a time."""
+        return next((number for time, number in reversed(self.least) if time <= now), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +136,7 @@ class Record:
         self.last_time = 0
         self._current: dict[str, Group] = {}
         self._unclaimed: dict[str, list[Life]] = {}
+        self._gone_nodes: dict[str, None] = {}
         self._bodies: dict[tuple[str, str, str], bytes] = {}
 
     def see(self, given: Input) -> None:
@@ -138,6 +152,10 @@ class Record:
                 return
         elif given.kind == "PodGroup":
             self._see_group(given, meta)
+        elif given.kind == "Node":
+            self._gone_nodes.pop(meta.get("name") or "", None)
+            if given.change == "DELETED":
+                self._gone_nodes[meta.get("name") or ""] = None
         elif given.kind == "VolcanoJob":
             self.job_state[meta.get("uid") or ""] = (given.raw.get("status") or {}).get("state") or {}
         if given.kind not in LEFT_OUT:
@@ -169,6 +187,9 @@ class Record:
         if given.change == "DELETED":
             group.deleted = given.time
             return
+        least = (given.raw.get("spec") or {}).get("minMember") or 0
+        if not group.least or group.least[-1][1] != least:
+            group.least.append((given.time, least))
         phase = (given.object.get("status") or {}).get("phase") or "Pending"
         if group.let_in is None and phase != "Pending":
             group.let_in = given.time
@@ -182,6 +203,7 @@ class Record:
         life.last_position = given.position
         if given.change == "DELETED":
             life.deleted = given.time
+            life.lost = life.node in self._gone_nodes and life.ended is None and life.asked_to_go is None
             return
         phase, node = status.get("phase") or "", spec.get("nodeName") or ""
         conditions = status.get("conditions") or []

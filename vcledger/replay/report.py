@@ -60,7 +60,8 @@ class Divergence(msgspec.Struct, frozen=True):
 
 class Counts(msgspec.Struct, frozen=True):
     """Pods, by how the record's decision and ours compare. `unknown_node`: the record says that the pod ran, but not
-    where. `infeasible`: placed there on a node that our predicates refuse."""
+    where. `infeasible`: placed there on a node that our predicates refuse. The last three, in shadow: pods that were
+    evicted in both, only there, only here."""
 
     same_node: int = 0
     other_node: int = 0
@@ -69,6 +70,9 @@ class Counts(msgspec.Struct, frozen=True):
     only_there: int = 0
     unknown_node: int = 0
     neither: int = 0
+    evicted_same: int = 0
+    evicted_only_there: int = 0
+    evicted_only_here: int = 0
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
@@ -103,6 +107,7 @@ class ReplayResult(msgspec.Struct, frozen=True):
     usage: dict[str, Usage] = {}
     usage_recorded: dict[str, Usage] = {}
     gangs_broken: int = 0
+    gangs_broken_recorded: int = 0
     evictions: int = 0
     evictions_recorded: int = 0
     never_made: int = 0

@@ -8,6 +8,9 @@ moments that follow, so the first decision that has no answer yet asks for all d
 jobs of those pods, in exactly the state before the first of them. A job that would wait then is asked about once more
 in the state before its own decision. Whether the recorded node would do is asked before each decision by itself, with
 all before it applied. Jobs that have waited for `STAY_SECONDS` are asked about, some at a time, each `STAY_SECONDS`.
+
+An eviction is a decision as well. The first one that no answer speaks of asks for a whole cycle in the state before it,
+which stands for those of the coming period too: who is evicted follows from everybody who waits.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class Open:
-    """A pod that the session would place while the record leaves it pending."""
+    """A pod that the session would place, or evict, while the record leaves it as it is."""
 
     answer: Answer
     position: int
@@ -97,12 +100,14 @@ class Shadow:
         self.first: Divergence | None = None
         self.divergences = 0
         self.waited: list[tuple[str, int]] = []
-        self.evicted: dict[str, None] = {}
+        self.gangs_broken = 0
+        self.evicted: dict[str, Open] = {}
         self.outcomes: list[Outcome] = []
         self._events = events
         self._ahead: deque[Event] = deque()
         self._answers: dict[str, Answer] = {}
         self._open: dict[str, Open] = {}
+        self._evicting: dict[str, None] = {}
         self._said: dict[str, str] = {}
         self._created: dict[str, int] = {}
         self._payloads: dict[str, tuple[int, bytes]] = {}
@@ -143,6 +148,7 @@ class Shadow:
         recorded = event.recorded
         key, change = f"{recorded.namespace}/{recorded.name}", type(recorded.event)
         if change is ObjectDeleted:
+            self._lost(key, recorded.uid)
             self._payloads.pop(key, None)
             self._created.pop(recorded.uid, None)
             self._leaves(recorded.uid)
@@ -156,8 +162,8 @@ class Shadow:
         elif held.phase == "Pending" and pod.status.phase == "Running" and not pod.spec.node_name:
             self.counts["unknown_node"] += self._ours(held.scheduler_name)
             self._leaves(recorded.uid)
-        elif pod.metadata.deletion_timestamp and not held.deleting and self._ours(held.scheduler_name):
-            self.evictions_recorded += any(mark in event.payload for mark in _EVICTED)
+        elif self._evicts(event) and not held.deleting and self._ours(held.scheduler_name):
+            self._judge_eviction(recorded, held)
         if pod.spec.node_name:
             self._payloads.pop(key, None)
         else:
@@ -181,6 +187,55 @@ class Shadow:
             return False
         held = self.cache.pods.get(f"{recorded.namespace}/{recorded.name}")
         return held is not None and held.uid == recorded.uid and not held.node_name and not held.deleting
+
+    # --- evictions ----------------------------------------------------------------------------------------------------
+
+    def _judge_eviction(self, recorded: Recorded, held: PodRef) -> None:
+        """A recorded eviction against the session's."""
+        self.evictions_recorded += 1
+        self._breaks(held)
+        if self.decider is None:
+            return
+        uid = recorded.uid
+        if uid not in self._evicting:
+            self._ask_evictions(recorded)
+        self._evicting.pop(uid, None)
+        if self.evicted.pop(uid, None) is not None:
+            self.counts["evicted_same"] += 1
+            return
+        self.counts["evicted_only_there"] += 1
+        there = Side(held.node_name, self.now, f"evicted from {held.node_name}")
+        here = Side(held.node_name, self.now, "left running")
+        key = f"{recorded.namespace}/{recorded.name}"
+        self._differs(Divergence(recorded.position, key, "evicted_only_there", there, here))
+
+    def _ask_evictions(self, first: Recorded) -> None:
+        """A whole cycle for all evictions from this one on, over a period."""
+        self._evicting = {first.uid: None}
+        for event in self._look_ahead(first.observed_at + self.period):
+            one = event.recorded
+            if one.kind == "Pod" and type(one.event) is not ObjectDeleted and self._evicts(event):
+                self._evicting[one.uid] = None
+        self._hear(None, {})
+
+    def _evicts(self, event: Event) -> bool:
+        """Whether a pod that is there has been told to go by a scheduler."""
+        pod: Any = event.recorded.event.object  # type: ignore[attr-defined]
+        return pod.metadata.deletion_timestamp is not None and any(mark in event.payload for mark in _EVICTED)
+
+    def _lost(self, key: str, uid: str) -> None:
+        """A pod that is deleted after its node went was lost with it."""
+        held = self.cache.pods.get(key)
+        if held is None or held.uid != uid or held.deleting or held.phase not in ("Pending", "Running"):
+            return
+        if held.node_name and held.node_name not in self.cache.node_objects:
+            self._breaks(held)
+
+    def _breaks(self, held: PodRef) -> None:
+        """A gang breaks when a member that has its place is taken from it, and too few are left."""
+        job = self.cache.jobs.get(held.job)
+        if job is not None and job.ready_task_num == job.min_available > 0:
+            self.gangs_broken += 1
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
@@ -285,15 +340,16 @@ class Shadow:
         if some:
             self._hear(some, {})
 
-    def _hear(self, jobs: dict[str, None], wanted: dict[str, str]) -> None:
+    def _hear(self, jobs: dict[str, None] | None, wanted: dict[str, str]) -> None:
+        """One question, about some jobs or about all; `wanted` are the tasks (and their jobs) it is asked for."""
         assert self.decider is not None
         self.asked += 1
-        outcome = self.decider.decide(self.now, self.asked, only=list(jobs))
+        outcome = self.decider.decide(self.now, self.asked, only=None if jobs is None else list(jobs))
         self.outcomes.append(outcome)
         placed: dict[str, None] = {}
         for decision in outcome.decisions:
             if isinstance(decision, Evicted):
-                self.evicted[decision.task.uid] = None
+                self._would_evict(decision)
             elif isinstance(decision, Placed) and not decision.pipelined:
                 placed[decision.task.uid] = None
                 self._would_place(decision, decision.task.uid in wanted)
@@ -311,6 +367,11 @@ class Shadow:
             self._answers[uid] = answer
         elif uid not in self._open:
             self._open[uid] = Open(answer, self.position, decision.task.key)
+
+    def _would_evict(self, decision: Evicted) -> None:
+        by = f" for {decision.preemptor.key}" if decision.preemptor is not None else ""
+        answer = Answer(decision.node, f"would be evicted from {decision.node} ({decision.action}{by})", self.now)
+        self.evicted.setdefault(decision.task.uid, Open(answer, self.position, decision.task.key))
 
     def _reason(self, outcome: Outcome, uid: str, job: str) -> str:
         unfit = outcome.unfit.get(uid)
@@ -333,6 +394,11 @@ class Shadow:
         for found in list(self._open.values()):
             self._only_here(found)
         self._open.clear()
+        for found in self.evicted.values():
+            self.counts["evicted_only_here"] += 1
+            there = Side(found.answer.node, None, "left as it was")
+            here = Side(found.answer.node, found.answer.time, found.answer.reason)
+            self._differs(Divergence(found.position, found.key, "evicted_only_here", there, here))
 
     def _only_here(self, found: Open) -> None:
         self.counts["only_here"] += 1

@@ -34,6 +34,7 @@ TYPES: dict[str, Any] = {
     "waited": list[tuple[str, int]],
     "_answers": dict[str, Answer],
     "_open": dict[str, Open],
+    "evicted": dict[str, Open],
 }
 """What of a Shadow is more than plain values."""
 

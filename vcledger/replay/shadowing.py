@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from eventstore.types import NewEvent, StoredEvent
 from projections.cache import Cache
 from projections.cache.state import PodRef
@@ -199,18 +201,8 @@ def _report(
             "compare with; --mode free replays them"
         )
     used = usage(sampler.meter.used, sampler.meter.room, *times)
-    return ReplayResult(
-        mode="shadow",
-        name=job.plan.name,
-        cluster=job.cluster,
-        first=job.first,
-        last=job.last,
-        seed=job.plan.seed,
-        finished=finished,
-        stopped_at=0 if finished else shadow.position,
-        ledger=ledger,
-        started=times[0],
-        ended=times[1],
+    return replace(
+        job.result(times, ledger, None if finished else shadow.position),
         events=job.last - job.first if finished else shadow.position - job.first,
         cycles=shadow.asked,
         pods=shadow.pods,
@@ -220,8 +212,9 @@ def _report(
         counts=counts,
         waits_recorded=waits(shadow.waited),
         usage_recorded=used,
-        evictions=len(shadow.evicted),
+        evictions=counts.evicted_same + counts.evicted_only_here,
         evictions_recorded=shadow.evictions_recorded,
+        gangs_broken_recorded=shadow.gangs_broken,
         divergence=shadow.first,
         divergences=shadow.divergences,
         notes=notes,

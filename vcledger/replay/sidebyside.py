@@ -43,8 +43,11 @@ def rows(results: Sequence[ReplayResult], bases: Sequence[int]) -> list[Row]:
         _counted("pending, placed in the record", results, bases, lambda one: one.counts.only_there),
         *_waits(results, bases),
         *_usages(results, bases),
-        _counted("gangs broken", results, bases, lambda one: one.gangs_broken),
-        _counted("evictions", results, bases, _free(lambda one: one.evictions), lambda one: one.evictions_recorded),
+        _counted(
+            "gangs broken", results, bases, _free(lambda one: one.gangs_broken), lambda one: one.gangs_broken_recorded
+        ),
+        _counted("evictions", results, bases, lambda one: one.evictions, lambda one: one.evictions_recorded),
+        _counted("evicted in both", results, bases, lambda one: one.counts.evicted_same),
         _measured(
             "makespan",
             results,

@@ -18,6 +18,9 @@ KINDS: Mapping[str, str] = {
     "infeasible": "a node that is refused here",
     "only_here": "placed here, pending there",
     "only_there": "pending here, placed there",
+    "evicted_same": "evicted in both",
+    "evicted_only_there": "evicted there, not here",
+    "evicted_only_here": "evicted here, not there",
 }
 HIDDEN = ("pods", "ephemeral-storage")
 """Resources whose use is left out."""
@@ -64,12 +67,13 @@ def _decisions(result: ReplayResult) -> list[Told]:
         Told("table", ("", "RECORDED", "HERE")),
         Told("table", ("pods placed", str(result.placed_recorded), str(result.placed))),
         Told("table", ("pending at the end", str(result.pending_recorded), str(result.pending) if free else "-")),
-        Told("table", ("evictions", str(result.evictions_recorded), str(result.evictions) if free else "-")),
+        Told("table", ("evictions", str(result.evictions_recorded), str(result.evictions))),
     ]
+    if free and result.never_made:
+        rows.append(Told("table", ("never made, PodGroup not let in", "-", str(result.never_made))))
+    broken = str(result.gangs_broken) if free else "-"
+    rows.append(Told("table", ("gangs broken", str(result.gangs_broken_recorded), broken)))
     if free:
-        if result.never_made:
-            rows.append(Told("table", ("never made, PodGroup not let in", "-", str(result.never_made))))
-        rows.append(Told("table", ("gangs broken", "-", str(result.gangs_broken))))
         spans = seconds(result.makespan_recorded_seconds), seconds(result.makespan_seconds)
         rows.append(Told("table", ("makespan", *spans)))
     found = [(word, getattr(counts, name)) for name, word in (("same_node", "same node"), *KINDS.items())]

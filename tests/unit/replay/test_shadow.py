@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,74 @@ def test_the_question_is_asked_in_the_state_before_the_decision(tmp_path: Path) 
         shadow(source, Asked)
     assert (first - 1, []) in asked
     assert len([bound for _, bound in asked if 0 < len(bound) < 4]) == 0  # one question for the whole gang
+
+
+def evicted(gang: Gang, version: int) -> dict[str, Any]:
+    """Pod g0-0, told to go as Volcano's evictor does."""
+    pod = member(0, 0, gang, version, "n0", "Running")
+    pod["metadata"]["deletionTimestamp"] = "2026-03-01T03:00:05Z"
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "False", "reason": "Evict"}]
+    return pod
+
+
+def eviction(folder: Path, *victims: str) -> ReplayResult:
+    """A record in which g0-0 is evicted at position 9, in shadow with a session that evicts these pods."""
+    gang = Gang(2, 2, 4, 0, 10)
+    events = told(
+        seen("MODIFIED", member(0, 0, gang, 7, "n0", "Running"), 2),
+        seen("ADDED", member(0, 1, gang, 8, "n0", "Running"), 3),
+        seen("MODIFIED", evicted(gang, 9), 5),
+        seen("DELETED", evicted(gang, 10), 6),
+        seen("DELETED", member(0, 1, gang, 11, "n0", "Running"), 7),
+    )
+    with ledger(folder / "source.db", events) as source:
+        return shadow(source, partial(FirstFit, evicts=victims))
+
+
+def test_a_recorded_eviction_is_asked_about(tmp_path: Path) -> None:
+    result = eviction(tmp_path, "default/g0-0")
+    assert (result.evictions_recorded, result.evictions, result.counts.evicted_same) == (1, 1, 1)
+    assert (result.divergence, result.divergences) == (None, 0)
+
+
+def test_other_victims_are_told_from_both_sides(tmp_path: Path) -> None:
+    result = eviction(tmp_path, "default/g0-1")
+    counts = result.counts
+    assert (counts.evicted_same, counts.evicted_only_there, counts.evicted_only_here) == (0, 1, 1)
+    assert (result.evictions_recorded, result.evictions, result.divergences) == (1, 1, 2)
+    assert result.divergence is not None
+    assert (result.divergence.position, result.divergence.pod) == (9, "default/g0-0")
+
+
+def test_a_session_that_evicts_nobody_differs(tmp_path: Path) -> None:
+    result = eviction(tmp_path)
+    assert (result.evictions, result.counts.evicted_only_there) == (0, 1)
+    assert result.divergence is not None
+    assert (result.divergence.position, result.divergence.kind) == (9, "evicted_only_there")
+    assert (result.divergence.recorded.reason, result.divergence.replayed.reason) == ("evicted from n0", "left running")
+
+
+@pytest.mark.parametrize(("least", "broken"), [(1, 1), (2, 0)])
+def test_gangs_that_broke_in_the_record_are_counted(tmp_path: Path, least: int, broken: int) -> None:
+    gang = Gang(2, least, 4, 0, 10)
+    events = told(
+        seen("MODIFIED", {**group(0, gang, 8), "status": {"phase": "Running"}}, 1),
+        seen("MODIFIED", member(0, 0, gang, 9, "n0", "Running"), 2),
+        seen("MODIFIED", evicted(gang, 10), 5),
+    )
+    with ledger(tmp_path / "source.db", events) as source:
+        assert shadow(source).gangs_broken_recorded == broken
+
+
+def test_a_gang_breaks_with_its_node_but_not_by_a_deletion(tmp_path: Path) -> None:
+    gang = Gang(1, 1, 4, 0, 10)
+    there = [seen("MODIFIED", member(0, 0, gang, 7, "n0", "Running"), 2)]
+    goes = [seen("DELETED", member(0, 0, gang, 9, "n0", "Running"), 6)]
+    with ledger(tmp_path / "deleted.db", told(*there, *goes)) as source:
+        assert shadow(source).gangs_broken_recorded == 0
+    lost = seen("DELETED", node("n0", 8, cpu="8"), 5)
+    with ledger(tmp_path / "lost.db", told(*there, lost, *goes)) as source:
+        assert shadow(source).gangs_broken_recorded == 1
 
 
 def test_a_pod_that_ran_nobody_knows_where_is_counted_apart(tmp_path: Path) -> None:

@@ -59,15 +59,22 @@ def test_a_variant_tells_its_difference_from_the_base() -> None:
     assert table["evictions"] == ("0", ("0", "2 (+2)"))
     assert table["first divergence"] == ("-", ("none", "position 17"))
     assert "gangs broken" not in table
+    assert "evicted in both" not in table
 
 
 def test_what_a_shadow_does_not_know_is_a_dash_and_the_record_stands_beside_it() -> None:
-    of_record = {"pending_recorded": 18, "makespan_recorded_seconds": 40.0, "evictions_recorded": 2}
+    of_record = {
+        "pending_recorded": 18,
+        "makespan_recorded_seconds": 40.0,
+        "evictions_recorded": 2,
+        "gangs_broken_recorded": 1,
+    }
     shadows = [replace(result(placed=25, **of_record), mode="shadow") for _ in range(2)]
     table = Made(shadows, [0, 1]).table
     assert table["placed"][1] == ("25", "25")
     assert table["pending at the end"] == ("18", ("-", "-"))
-    assert table["evictions"] == ("2", ("-", "-"))
+    assert table["evictions"] == ("2", ("0", "0"))
+    assert table["gangs broken"] == ("1", ("-", "-"))
     assert "makespan" not in table, "the record's is known to nobody in a shadow"
 
 
