@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,12 +15,14 @@ from vcledger.scheduler.session.actions import enqueue
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.outcome import Enqueued, Outcome
+from vcledger.scheduler.session.plugins.binpack import FEW
 from vcledger.scheduler.session.plugins.drf import Drf
 from vcledger.scheduler.session.plugins.gang import is_pipelined, is_ready, is_starving, valid
 from vcledger.scheduler.session.plugins.nodeorder import NodeOrder
 from vcledger.scheduler.session.plugins.nodeorder_nodes import image_scores
 from vcledger.scheduler.session.plugins.predicates import FAMILIES
 from vcledger.scheduler.session.plugins.proportion import attributes, divide
+from vcledger.scheduler.session.shape import unasked
 from vcledger.scheduler.session.statement import Statement
 from volcano.objects.core import (
     Affinity,
@@ -29,8 +33,10 @@ from volcano.objects.core import (
     Pod,
     PodSpec,
     PreferredSchedulingTerm,
+    ResourceRequirements,
     Toleration,
 )
+from volcano.objects.meta import ResourceMap
 from volcano.objects.status import TaskStatus
 
 
@@ -348,14 +354,39 @@ def test_nodeorder_and_binpack_score_as_the_real_scheduler_did() -> None:
     assert world.open("binpack").scores(task, rows).tolist() == [7.8125, 48.4375, 65.625, 39.0625]
 
 
-def test_nodeorder_counts_a_pod_that_asks_for_nothing_as_a_small_one() -> None:
+QUIET = Pod(spec=PodSpec(containers=[Container(name="main")]))
+"""Its container doesn't say what it asks."""
+
+
+def _with_requests(*requests: ResourceMap, init: Sequence[Container] = ()) -> Pod:
+    containers = [Container(resources=ResourceRequirements(requests=one)) for one in requests]
+    return Pod(spec=PodSpec(containers=containers, init_containers=list(init)))
+
+
+def test_nodeorder_counts_a_pod_that_does_not_say_what_it_asks_as_a_small_one() -> None:
     """100m of 8 cores leave 98 in 100, 200Mi of 32Gi 99: the mean, cut, is 98. It has no opinion on balance."""
-    world, task = _scored(0, 0)
+    world, _ = _scored()
+    task = world.task(world.job("quiet"), "quiet", 0, 0, pod=QUIET)
     plugin = NodeOrder({})
     plugin.on_open(world.open())
     rows = np.array([0])
     assert plugin.least_requested(task, rows).tolist() == [98]
     assert plugin.balanced(task, rows).tolist() == [0]
+
+
+def test_a_container_that_states_a_request_of_nothing_counts_nothing() -> None:
+    """As recording 02's best-effort pod: its node stays as good as those beside it. Each container counts by itself,
+    sidecars too, and a plain init container where it is the peak."""
+    mega = 1024 * 1024
+    assert unasked(_with_requests({"cpu": "0", "memory": "0"})) == (0.0, 0.0)
+    assert unasked(QUIET) == (100.0, 200.0 * mega)
+    assert unasked(_with_requests({"cpu": "1", "memory": "1Gi"}, {})) == (100.0, 200.0 * mega)
+    assert unasked(_with_requests({"cpu": "1"}, {"memory": "1Gi"})) == (100.0, 200.0 * mega)
+    sidecar = Container(restart_policy="Always")
+    assert unasked(_with_requests({"cpu": "1", "memory": "1Gi"}, init=[sidecar])) == (100.0, 200.0 * mega)
+    assert unasked(_with_requests({"cpu": "1", "memory": "1Gi"}, init=[Container()])) == (0.0, 0.0)
+    assert unasked(_with_requests({"cpu": "0", "memory": "50Mi"}, init=[Container()])) == (100.0, 150.0 * mega)
+    assert unasked(Pod()) == (0.0, 0.0)
 
 
 def test_nodeorder_counts_what_pods_there_do_not_ask() -> None:
@@ -364,7 +395,7 @@ def test_nodeorder_counts_what_pods_there_do_not_ask() -> None:
     world = Small()
     world.node("n", 8, 32)
     job = world.job("job")
-    quiet = [world.task(job, f"quiet-{number}", 0, on="n", best_effort=True) for number in range(3)]
+    quiet = [world.task(job, f"quiet-{number}", 0, on="n", best_effort=True, pod=QUIET) for number in range(3)]
     task = world.task(job, "task", 1, 1)
     ssn = world.open()
     plugin = NodeOrder({})
@@ -376,7 +407,7 @@ def test_nodeorder_counts_what_pods_there_do_not_ask() -> None:
     assert plugin.least_requested(task, rows).tolist() == [90]
     statement.discard()
     assert plugin.least_requested(task, rows).tolist() == [89]
-    statement.allocate(world.task(job, "quiet-3", 0), "n")
+    statement.allocate(world.task(job, "quiet-3", 0, pod=QUIET), "n")
     assert plugin.least_requested(task, rows).tolist() == [(82 + 94) // 2]
 
 
@@ -434,17 +465,24 @@ def test_nodeorder_prefers_nodes_that_have_the_image() -> None:
     assert image_scores(pod, held, 2).tolist() == [23, 0]  # type: ignore[arg-type]
 
 
-def test_binpack_weighs_resources_and_leaves_out_what_would_not_fit() -> None:
-    """cpu (2 of 8, weight 5) and GPUs (1 of 2, weight 10) by hand: (0.25*5 + 0.5*10) / 15 * 100 * 2."""
+def test_binpack_weighs_resources_and_gives_nothing_where_one_would_not_fit() -> None:
+    """cpu (2 of 8, weight 5) and GPUs (1 of 2, weight 10) by hand: (0.25*5 + 0.5*10) / 15 * 100 * 2. On the other node
+    cpu is over (9 of 8), and its GPUs count no more either; recording 06 has preemptors prefer larger full nodes."""
     world = Small()
     world.node("n", 8, 8, gpu=2)
+    world.node("over", 8, 8, gpu=2)
     task = world.task(world.job("job"), "t", 2, gpu=1)
-    full = world.task(world.job("other"), "full", 7, on="n")
-    del full
+    world.task(world.job("other"), "full", 7, on="over")
     arguments = {"binpack.weight": 2, "binpack.cpu": 5, "binpack.resources": "nvidia.com/gpu, x/y"}
     arguments["binpack.resources.nvidia.com/gpu"] = 10
     ssn = world.open("binpack", arguments={"binpack": arguments})
-    assert ssn.scores(task, np.array([0])).tolist() == pytest.approx([(0 + 0.5 * 10) / 15 * 200]), "cpu is over: 9 of 8"
+    best = (0.25 * 5 + 0.5 * 10) / 15 * 200
+    assert ssn.scores(task, np.array([0, 1])).tolist() == pytest.approx([best, 0.0])
+    many = np.array([0, 1] * FEW)
+    assert ssn.scores(task, many).tolist() == pytest.approx([best, 0.0] * FEW), "by columns as number by number"
+    unweighed = {**arguments, "binpack.cpu": 0}
+    ssn = world.open("binpack", arguments={"binpack": unweighed})
+    assert ssn.scores(task, np.array([0, 1])).tolist() == pytest.approx([100.0, 100.0]), "cpu has no say"
 
 
 # --- enqueue ------------------------------------------------------------------------------------------------------

@@ -17,8 +17,15 @@ from projections.diagnosis.podaffinity import anti_affinity_terms
 from projections.diagnosis.views import INDEX_LABEL
 from vcledger.scheduler.session.model import Resources, Vector
 from vcledger.scheduler.session.nodes import Rows
-from volcano.objects.core import Pod
-from volcano.objects.resource import Resource
+from volcano.objects.core import Container, Pod, PodSpec
+from volcano.objects.meta import ResourceMap
+from volcano.objects.resource import Resource, new_resource
+
+UNASKED = (100.0, 200.0 * 1024 * 1024)
+"""What a container counts for to whoever scores nodes, in milli-cores and bytes, that doesn't say how much it asks of
+them (kube-scheduler's DefaultMilliCPURequest and DefaultMemoryRequest)."""
+
+ALL_ASKED = (0.0, 0.0)
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -28,7 +35,7 @@ class Shape:
     """`pod` is one of those that have it. `selector` is the key of what picks nodes by their objects (selector, node
     affinity, tolerations); `columns` are the resources that are compared with what a node has: cpu and memory always,
     others when they are asked. `looks` says that it matters which pods are where, `volumes` that it has some, `repels`
-    that it keeps others away."""
+    that it keeps others away; `unasked` is what it counts for beyond its request."""
 
     pod: Pod
     request: Vector
@@ -38,6 +45,7 @@ class Shape:
     looks: bool = False
     volumes: bool = False
     repels: bool = False
+    unasked: tuple[float, float] = ALL_ASKED
 
     @property
     def plain(self) -> bool:
@@ -58,7 +66,8 @@ class Shapes:
         selector = _encode((spec.node_selector, spec.affinity, spec.tolerations))
         looks, volumes = looks_at_pods(pod), uses_volumes(pod)
         images = tuple(one.image for one in (*(spec.containers or ()), *(spec.init_containers or ())))
-        key: Any = (request.tobytes(), best_effort, selector, images, looks, volumes)
+        beyond = unasked(pod)
+        key: Any = (request.tobytes(), best_effort, selector, images, looks, volumes, beyond)
         if looks or volumes:
             key = (*key, self._own(pod))
         found = self._known.get(key)
@@ -67,7 +76,7 @@ class Shapes:
             known = self.resources.column
             columns = np.array([known[name] for name in names if name in known], dtype=np.intp)
             repels = bool(anti_affinity_terms(spec.affinity))
-            found = Shape(pod, request, columns, best_effort, selector, looks, volumes, repels)
+            found = Shape(pod, request, columns, best_effort, selector, looks, volumes, repels, beyond)
             self._known[key] = found
         return found
 
@@ -86,4 +95,43 @@ class Shapes:
         return len(self._known)
 
 
-__all__ = ["Shape", "Shapes"]
+def unasked(pod: Pod) -> tuple[float, float]:
+    """What a pod counts for beyond what it asks, in milli-cores and bytes: UNASKED for each container without a
+    request. One that states 0 asks for nothing (PodRequests with NonMissingContainerRequests)."""
+    spec = pod.spec
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    if all("cpu" in stated and "memory" in stated for stated in map(_stated, containers)):
+        return ALL_ASKED
+    cpu, memory = (
+        _counted(spec, name, amount) - _counted(spec, name, 0.0)
+        for name, amount in zip(("cpu", "memory"), UNASKED, strict=True)
+    )
+    return cpu, memory
+
+
+def _stated(container: Container) -> ResourceMap:
+    return (container.resources.requests if container.resources is not None else None) or {}
+
+
+def _counted(spec: PodSpec, name: str, unstated: float) -> float:
+    """The sum over the containers, or the peak of the init containers where that is more."""
+
+    def amount(container: Container) -> float:
+        stated = _stated(container)
+        if name not in stated:
+            return unstated
+        read = new_resource({name: stated[name]})
+        return read.milli_cpu if name == "cpu" else read.memory
+
+    total = sum(map(amount, spec.containers or ()))
+    sidecars = peak = 0.0
+    for one in spec.init_containers or ():
+        if one.restart_policy == "Always":
+            total, sidecars = total + amount(one), sidecars + amount(one)
+            peak = max(peak, sidecars)
+        else:
+            peak = max(peak, sidecars + amount(one))
+    return max(total, peak)
+
+
+__all__ = ["ALL_ASKED", "UNASKED", "Shape", "Shapes", "unasked"]

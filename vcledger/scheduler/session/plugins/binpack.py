@@ -52,8 +52,9 @@ class Binpack:
         """Nothing is kept."""
 
     def score(self, nodes: NodeTable, task: SessionTask, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        """0 to 100 times the weight: how full each node would be, averaged by weight over what the task asks for. What
-        would not fit counts 0."""
+        """0 to 100 times the weight: how full each node would be, averaged by weight over what the task asks for. 0
+        where any of it would not fit, which preemption and promises of what is being released come to. (Older versions
+        left only that part out.)"""
         columns = nodes.resources.column
         asked = [
             (columns[name], weight)
@@ -63,15 +64,18 @@ class Binpack:
         whole = sum(weight for _, weight in asked)
         if len(rows) <= FEW:
             return np.array([self._at(nodes, task, row, asked, whole) for row in rows.tolist()])
-        added = np.zeros(len(rows))
+        added, over = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
         for column, weight in asked:
+            if not weight:
+                continue
             have = nodes.allocatable[rows, column]
             full = nodes.used[rows, column] + task.request[column]
-            parts = np.divide(full * weight, have, out=np.zeros(len(rows)), where=have != 0)
-            added += np.where(full > have, 0.0, parts)
+            added += np.divide(full * weight, have, out=np.zeros(len(rows)), where=have != 0)
+            over |= (have != 0) & (full > have)
         if whole:
             added /= whole
-        return added * float(SCORE_MAX * self.weight)
+        found: NDArray[np.float64] = np.where(over, 0.0, added * float(SCORE_MAX * self.weight))
+        return found
 
     def _at(self, nodes: NodeTable, task: SessionTask, row: int, asked: Sequence[tuple[int, int]], whole: int) -> float:
         """The same for one node, number by number."""
@@ -79,8 +83,11 @@ class Binpack:
         for column, weight in asked:
             have = nodes.allocatable.item(row, column)
             full = nodes.used.item(row, column) + float(task.request[column])
-            if have and full <= have:
-                added += full * weight / have
+            if not have or not weight:
+                continue
+            if full > have:
+                return 0.0
+            added += full * weight / have
         return (added / whole if whole else added) * float(SCORE_MAX * self.weight)
 
 

@@ -12,7 +12,7 @@ and `nodeorder_pods`; preferred terms of pods that are there count for a task th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -41,6 +41,7 @@ from vcledger.scheduler.session.plugins.nodeorder_pods import (
     soft_constraints,
     spread_scores,
 )
+from vcledger.scheduler.session.shape import ALL_ASKED, UNASKED, Shape, unasked
 from volcano.objects.core import Node
 from volcano.objects.status import TaskStatus
 
@@ -60,9 +61,6 @@ DEFAULT_WEIGHTS = {
     "imagelocality.weight": 1,
     "podtopologyspread.weight": 2,
 }
-
-UNASKED = {CPU: 100, MEMORY: 200 * 1024 * 1024}
-"""What a pod counts for that asks for none (kube-scheduler's DefaultMilliCPURequest, DefaultMemoryRequest)."""
 
 Rows: TypeAlias = NDArray[np.intp]
 Scores: TypeAlias = NDArray[np.float64]
@@ -94,15 +92,15 @@ class NodeOrder:
         if task.status == TaskStatus.RELEASING or (times < 0 and task.status in _RUNNING):
             row = self.ssn.nodes.row[task.node]
             self.gone[row] = self.gone.get(row, 0.0) + times * task.request
-            self.gone_unasked[row] = self.gone_unasked.get(row, 0.0) + times * _unasked(task)
+            self.gone_unasked[row] = self.gone_unasked.get(row, 0.0) + times * np.array(_unasked(task, self.ssn))
 
     # --- what a node has ------------------------------------------------------------------------------------------
 
     def by_room(self, task: SessionTask, rows: Rows) -> Scores:
         """The scores of least and most requested, of balance, and of images."""
         if len(rows) <= FEW and not _traits(self.ssn.nodes).images:
-            extra = _unasked_on(self.ssn.nodes)
-            return np.array([self._at(task, row, extra) for row in rows.tolist()])
+            extra, own = _unasked_on(self.ssn), _unasked(task, self.ssn)
+            return np.array([self._at(task, row, extra, own) for row in rows.tolist()])
         total, weights = self.by_image(task, rows), self.weights
         if weights["leastrequested.weight"]:
             total += weights["leastrequested.weight"] * self.least_requested(task, rows)
@@ -112,7 +110,7 @@ class NodeOrder:
             total += weights["balancedresource.weight"] * self.balanced(task, rows)
         return total
 
-    def _at(self, task: SessionTask, row: int, unasked: Scores) -> float:
+    def _at(self, task: SessionTask, row: int, unasked: Scores, beyond: tuple[float, float]) -> float:
         """The same for one node without images, number by number: columns cost more than they save there."""
         nodes, weights, nothing = self.ssn.nodes, self.weights, (0.0,) * len(task.request)
         request, gone = task.request.tolist(), self.gone.get(row, nothing)
@@ -125,7 +123,7 @@ class NodeOrder:
             whole = int(have[column])
             if whole <= 0:
                 continue
-            own = request[column] or UNASKED[column]
+            own = request[column] + beyond[column]
             asked = min(int(there[column] + (extra[column] - less[column]) + own), whole)
             left += (whole - asked) * SCORE_MAX // whole
             taken += asked * SCORE_MAX // whole
@@ -150,7 +148,9 @@ class NodeOrder:
 
     def _mean(self, task: SessionTask, rows: Rows, score: Any) -> Whole:
         added, weight = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-        requested = self._requested(rows)[:, :2] + self._unasked(rows) + task.request[:2] + _unasked(task)
+        requested = (
+            self._requested(rows)[:, :2] + self._unasked(rows) + task.request[:2] + np.array(_unasked(task, self.ssn))
+        )
         for column in (CPU, MEMORY):
             have = self.ssn.nodes.allocatable[rows, column].astype(np.int64)
             asked = requested[:, column].astype(np.int64)
@@ -187,7 +187,7 @@ class NodeOrder:
 
     def _unasked(self, rows: Rows) -> Scores:
         """What pods there count for beyond what they ask, cpu and memory."""
-        found = _unasked_on(self.ssn.nodes)[rows]
+        found = _unasked_on(self.ssn)[rows]
         for row, amount in self.gone_unasked.items():
             found[rows == row] -= amount
         return found
@@ -242,25 +242,46 @@ class _Traits(NamedTuple):
     images: bool
 
 
-def _unasked(task: SessionTask) -> NDArray[np.float64]:
-    """What a task counts for beyond what it asks, cpu and memory: something where it asks for nothing."""
-    return np.array([0.0 if task.request[column] else float(amount) for column, amount in UNASKED.items()])
+def _unasked(task: SessionTask, ssn: Session) -> tuple[float, float]:
+    """What a task counts for beyond what it asks, cpu and memory. Of those on nodes only the ones that ask for nothing
+    of either are looked up."""
+    if isinstance(task.like, Shape):
+        return task.like.unasked
+    if task.request.item(CPU) and task.request.item(MEMORY):
+        return ALL_ASKED
+    pod = ssn.pod_of(task)
+    return unasked(pod) if pod is not None else ALL_ASKED
 
 
 @dataclass(slots=True)
 class _Unasked:
-    """The sums of that by row, as of a place in the table's log."""
+    """The sums of that by row, as of a place in the table's log; and the tasks that were looked up."""
 
     epoch: int
     seen: int
     amounts: Scores
+    known: dict[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
+
+    def on(self, tasks: Iterable[SessionTask], ssn: Session) -> list[tuple[float, float]]:
+        found = []
+        for task in tasks:
+            if isinstance(task.like, Shape):
+                if task.like.unasked != ALL_ASKED:
+                    found.append(task.like.unasked)
+            elif not (task.request.item(CPU) and task.request.item(MEMORY)):
+                key = task.uid, task.position
+                if key not in self.known:
+                    self.known[key] = _unasked(task, ssn)
+                found.append(self.known[key])
+        return found
 
 
 _UNASKED: WeakKeyDictionary[NodeTable, _Unasked] = WeakKeyDictionary()
 
 
-def _unasked_on(nodes: NodeTable) -> Scores:
+def _unasked_on(ssn: Session) -> Scores:
     """The sums for all rows; only rows that changed are looked at again."""
+    nodes = ssn.nodes
     known = _UNASKED.get(nodes)
     if known is None or known.epoch != nodes.epoch:
         known = _UNASKED[nodes] = _Unasked(nodes.epoch, 0, np.zeros((len(nodes), len(UNASKED))))
@@ -268,9 +289,7 @@ def _unasked_on(nodes: NodeTable) -> Scores:
     else:
         changed = dict.fromkeys(nodes.log[known.seen :])
     for row in changed:
-        amounts = [
-            _unasked(task) for task in nodes.tasks[row].values() if not (task.request.item(0) and task.request.item(1))
-        ]
+        amounts = known.on(nodes.tasks[row].values(), ssn)
         known.amounts[row] = np.sum(amounts, axis=0) if amounts else 0.0
     known.seen = len(nodes.log)
     return known.amounts
