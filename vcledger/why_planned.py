@@ -7,6 +7,8 @@ Owns that adapter from the cache to the diagnosis's values. Must not know verdic
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from projections.cache.brief import brief_of
@@ -35,10 +37,37 @@ def occupants(cache: Cache, node: str) -> list[Occupant]:
     return [occupant(cache, task, node) for task in tasks]
 
 
-def occupant(cache: Cache, task: TaskInfo, node: str) -> Occupant:
-    """A task of a node."""
-    job = cache.jobs.get(task.job) if task.job else None
-    known = job is not None and job.held is not None
+def holders(cache: Cache, queue: str) -> list[Occupant]:
+    """The pods of a queue's jobs that are on nodes, job by job."""
+    return [
+        occupant(cache, task, task.node_name, known)
+        for job in cache.jobs.values()
+        if job.queue == queue and job.held is not None and job.allocated.milli_cpu + job.allocated.memory
+        for known in [_of_job(cache, job)]
+        for task in job.tasks.values()
+        if task.node_name
+    ]
+
+
+class _Job(NamedTuple):
+    """What a job's pods have in common."""
+
+    queue: str = ""
+    priority: int = 0
+    spare: int = 0
+    ours: bool = False
+
+
+def _of_job(cache: Cache, job: JobInfo | None) -> _Job:
+    if job is None:
+        return _Job()
+    spare = job.count_of(READY_STATUSES) - job.min_available
+    return _Job(job.queue, priority_of(cache, job), spare, job.held is not None)
+
+
+def occupant(cache: Cache, task: TaskInfo, node: str, of: _Job | None = None) -> Occupant:
+    """A task of a node; `of`: what its job is, where that is known."""
+    known = of or _of_job(cache, cache.jobs.get(task.job) if task.job else None)
     return Occupant(
         key=task.key,
         uid=task.uid,
@@ -49,16 +78,12 @@ def occupant(cache: Cache, task: TaskInfo, node: str) -> Occupant:
         preemptable=task.preemptable,
         best_effort=task.best_effort,
         job=task.job,
-        queue=job.queue if job is not None else "",
-        job_priority=priority_of(cache, job) if job is not None else 0,
-        spare=_spare(job) if job is not None else 0,
-        ours=known,
+        queue=known.queue,
+        job_priority=known.priority,
+        spare=known.spare,
+        ours=known.ours,
         critical=task.namespace == SYSTEM_NAMESPACE or task.priority >= SYSTEM_PRIORITY,
     )
-
-
-def _spare(job: JobInfo) -> int:
-    return job.count_of(READY_STATUSES) - job.min_available
 
 
 def planned(cache: Cache, job: VolcanoJob, group: str) -> list[TaskView]:

@@ -32,12 +32,13 @@ from projections.diagnosis.views import (
     ClusterView,
     GroupView,
     NodeView,
+    Occupant,
     PlacedPod,
     QueueView,
     Rules,
     TaskView,
 )
-from vcledger.why_planned import occupants
+from vcledger.why_planned import holders, occupants
 from volcano.events.base import Recorded
 from volcano.objects.core import Pod
 from volcano.objects.resource import CSI_ATTACH_PREFIX, Resource, new_resource
@@ -194,6 +195,7 @@ class Views:
         self.ledger, self.cache, self.free, self.in_flight = ledger, cache, free, in_flight or {}
         self.rules = rules or Rules()
         self._groups: dict[str, GroupView] = {}
+        self._holders: dict[str, list[Occupant]] = {}
         self.late_groups: dict[tuple[int, int | None], tuple[list[Recorded], Recorded | None]] = {}
 
     @cached_property
@@ -264,9 +266,16 @@ class Views:
             ignores_access_modes=cache.policy.name != "exact",
             occupants=lambda name: occupants(cache, name),
             rules=self.rules,
+            holders=self.holders,
         )
 
     @cached_property
+    def holders(self, queue: str) -> list[Occupant]:
+        """See `vcledger.why_planned.holders`."""
+        if queue not in self._holders:
+            self._holders[queue] = holders(self.cache, queue)
+        return self._holders[queue]
+
     def queues(self) -> Queues:
         """The queues, with their jobs' sums."""
         return Queues(self.cache)

@@ -20,6 +20,7 @@ from projections.diagnosis.case import Case
 from projections.diagnosis.claims import fully_bound
 from projections.diagnosis.edits import AskLess, Edit, Evict, Room, Ungate, UseScheduler
 from projections.diagnosis.edits_group import AddVolume, LowerMinMember, MoreMembers
+from projections.diagnosis.evicting import Turn
 from projections.diagnosis.gang import Trial, try_gang
 from projections.diagnosis.model import Change
 from projections.diagnosis.nodes import Evaluation
@@ -27,7 +28,7 @@ from projections.diagnosis.openings import ghost_attachments, more_nodes, queue_
 from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs, up_to
 from projections.diagnosis.queues import share_gate
 from projections.diagnosis.reasons import Reason
-from projections.diagnosis.remedies import WAYS, Turn, Way, differs, remedy
+from projections.diagnosis.remedies import WAYS, Way, differs, remedy
 from projections.diagnosis.victims import BY_HAND
 from projections.diagnosis.views import Amounts, ClusterView, GroupView, NodeView, TaskView, claim_names
 from projections.diagnosis.words import counted, some
@@ -100,7 +101,8 @@ def world_of(case: Case) -> World:
         group, asked = _planned_group(case, case.job)
     elif group is not None and not group.tasks and case.planned:
         group = replace(group, tasks=list(case.planned))
-    return World(case.cluster, group, task, asked, case.scheduler_names)
+    world = World(case.cluster, group, task, asked, case.scheduler_names)
+    return world.asking_more(case.planned) if group is not case.group else world
 
 
 def _planned_group(case: Case, job: VolcanoJob) -> tuple[GroupView, Amounts]:

@@ -268,7 +268,7 @@ class MoreMembers(One):
             name, uid = f"{like.name}-new-{number}", f"new-{number}-{like.uid}"
             pod = changed(of, metadata=changed(of.metadata, name=name, uid=uid))
             made.append(replace(like, name=name, uid=uid, pod=pod))
-        return replace(world, group=replace(group, tasks=[*group.tasks, *made]))
+        return replace(world, group=replace(group, tasks=[*group.tasks, *made])).asking_more(made)
 
     def step(self) -> Step:
         return Step(action="add-members", object=f"PodGroup {self.group}", count=self.count)

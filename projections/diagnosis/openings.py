@@ -12,17 +12,17 @@ from functools import partial
 from projections.diagnosis.amounts import add, exceeding_asked, subtract
 from projections.diagnosis.edits import NEW_NODE, AddNodes, Edit
 from projections.diagnosis.edits_group import IgnoreProvisioner, OpenQueue, RaiseCapability, RaiseWeight
+from projections.diagnosis.evicting import evictions_of_queue
 from projections.diagnosis.nodes import Evaluation, refuses
-from projections.diagnosis.proof import Held, obstacle
+from projections.diagnosis.proof import Held, obstacle, over_its_share, up_to
 from projections.diagnosis.queues import capability, cluster_total, enqueue_gates, real_capability
-from projections.diagnosis.remedies import Turn, evictions_of_queue
 from projections.diagnosis.views import ClusterView, NodeView, TaskView
 from projections.diagnosis.world import World, empty_like
 from volcano.objects.core import Node, NodeSpec
 from volcano.objects.meta import ObjectMeta
 
 KINDS_MAX, NODES_MAX, WEIGHT_MAX = 4, 1_000, 10_000
-NODES_LOOKED_AT, NODES_ADDED_MAX = 40, 32
+NODES_ADDED_MAX = 32
 ATTACHMENTS = "attachable-volumes-csi-"
 
 
@@ -35,7 +35,12 @@ def queue_options(what: str, world: World, held: Held) -> list[list[Edit]]:
         found = _capability(name, world)
         return [*([found] if found else []), *_cluster_larger(world, held)]
     if what == "share":
-        return [*_ignored(name, world), *_weight(name, world, held), *_holding_less(name, world), *_larger(world, held)]
+        return [
+            *_ignored(name, world),
+            *_weight(name, world, held),
+            *_holding_less(name, world, held),
+            *_larger(world, held),
+        ]
     return _ignored(name, world) if what == "ghost" else []
 
 
@@ -85,30 +90,29 @@ def _weight(name: str, world: World, held: Held) -> list[list[Edit]]:
     if view is None:
         return []
     before = view.queue.spec.weight
-    weight = fewest(
+    weight = fewest_if_any(
         lambda more: obstacle(RaiseWeight(name, before, before + more).apply(world), held) != "share", WEIGHT_MAX
     )
     return [[RaiseWeight(name, before, before + weight)]] if weight else []
 
 
-def _holding_less(name: str, world: World) -> list[list[Edit]]:
-    """Pods of the queue that go, on one node each time: of the nodes where it holds enough the first few."""
-    task, options = world.task, list[list[Edit]]()
-    for node in world.cluster.schedulable_nodes()[:NODES_LOOKED_AT] if task is not None else ():
-        found = evictions_of_queue(Turn(task, {}), node, name, world) if task is not None else None
-        if found is not None:
-            options.append([found])
-        if len(options) == KINDS_MAX:
-            break
-    return options
+def _holding_less(name: str, world: World, held: Held) -> list[list[Edit]]:
+    """Pods of the queue that go, so that it holds less."""
+    task = world.task or next(iter(up_to(world)), None)
+    if task is None:
+        return []
+    return evictions_of_queue(task, name, world, lambda then: over_its_share(then, held.ghost))
 
 
 def _larger(world: World, held: Held) -> list[list[Edit]]:
     """As many more nodes as make the queue's share large enough, of each kind that would take the task too."""
-    task, options = world.task, list[list[Edit]]()
+    task, options = world.task or next(iter(up_to(world)), None), list[list[Edit]]()
     for node, like in shapes(world, task) if task is not None else ():
         more = partial(AddNodes, made=node, like=like, asked=task.request if task is not None else {})
-        count = fewest(lambda number, more=more: obstacle(more(number).apply(world), held) != "share", NODES_ADDED_MAX)  # type: ignore[misc]
+        count = fewest_if_any(
+            lambda number, more=more: obstacle(more(number).apply(world), held) != "share",  # type: ignore[misc]
+            NODES_ADDED_MAX,
+        )
         if count:
             options.append([more(count)])
     return options
@@ -204,6 +208,13 @@ def fewest(enough: Callable[[int], bool], most: int = NODES_MAX) -> int:
         else:
             low = middle
     return high
+
+
+def fewest_if_any(enough: Callable[[int], bool], most: int) -> int:
+    """`fewest` for what mostly is never enough: one is asked about, then whether the most is, before any between."""
+    if enough(1):
+        return 1
+    return fewest(enough, most) if enough(most) else 0
 
 
 __all__ = ["fewest", "more_nodes", "node_kinds", "queue_options", "to_measure"]

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from projections.diagnosis.amounts import counted, less_equal
 from projections.diagnosis.case import Case
 from projections.diagnosis.changes import nearest_by_kind, world_of
+from projections.diagnosis.evicting import Turn, lacking
 from projections.diagnosis.model import NodeVictims, Preemption, Spared
 from projections.diagnosis.reasons import Reason
-from projections.diagnosis.remedies import Turn, lacking
 from projections.diagnosis.victims import rights
 from projections.diagnosis.views import NodeView
 from projections.diagnosis.world import World

@@ -16,7 +16,7 @@ from projections.diagnosis.amounts import add, total
 from projections.diagnosis.claims import fully_bound
 from projections.diagnosis.gang import Trial, ready_count, scheduling_order, try_gang
 from projections.diagnosis.nodes import Evaluation, refuses
-from projections.diagnosis.queues import enqueue_gates, ghost_gate, queue_gate, share_gate
+from projections.diagnosis.queues import enqueue_gates, ghost_gate, queue_gate, share_lack
 from projections.diagnosis.views import Amounts, TaskView, claim_names
 from projections.diagnosis.world import World
 
@@ -87,13 +87,13 @@ def _queue(world: World, held: Held) -> str:
     return "ghost" if held.ghost and ghost_gate(name, world.cluster) is not None else ""
 
 
-def over_its_share(world: World, ghost: bool) -> bool:
-    """Whether what has to be placed would put the queue over its share."""
+def over_its_share(world: World, ghost: bool) -> Amounts:
+    """What the queue would hold above its share with what has to be placed; nothing where it would not."""
     group = world.group
     if group is None or group.pod_group is None:
-        return False
+        return {}
     request = total(asked_of(task, ghost) for task in up_to(world))
-    return share_gate(group.pod_group.spec.queue, request, world.cluster) is not None
+    return share_lack(group.pod_group.spec.queue, request, world.cluster)
 
 
 def up_to(world: World) -> list[TaskView]:

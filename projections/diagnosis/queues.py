@@ -187,22 +187,40 @@ def _share(view: QueueView, wanted: Amounts, limit: Amounts, guaranteed: Amounts
     return capped
 
 
-def share_gate(name: str, request: Amounts, cluster: ClusterView) -> Gate | None:
-    """The queue holds what it deserves, so the proportion plugin passes it or the task over; the capacity plugin, where
-    that is the one configured, goes by what the queue may hold at most."""
+def share_lack(name: str, request: Amounts, cluster: ClusterView) -> Amounts:
+    """What the queue would hold too much with the request, resource by resource; nothing where the request has its
+    place in what the queue deserves."""
+    found = _over_share(name, request, cluster)
+    if found is None:
+        return {}
+    held, deserved, over = add(cluster.queues[name].allocated, request), found[0], found[1]
+    return {key: held.get(key, 0.0) - deserved.get(key, 0.0) for key in over}
+
+
+def _over_share(name: str, request: Amounts, cluster: ClusterView) -> tuple[Amounts, list[str]] | None:
+    """What the queue deserves, and the resources of which it would hold more with the request; None where it would
+    not, or where nothing is divided."""
     view, plugin = cluster.queues.get(name), cluster.rules.share
     if view is None or not view.has_jobs or not plugin:
         return None
     deserved = deserved_shares(cluster)[name] if plugin == "proportion" else real_capability(view, cluster)
     asked = {key: amount for key, amount in request.items() if amount > 0}
     over = exceeding_asked(add(view.allocated, asked), deserved, asked)
-    if not over:
+    return (deserved, over) if over else None
+
+
+def share_gate(name: str, request: Amounts, cluster: ClusterView) -> Gate | None:
+    """The queue holds what it deserves, so the proportion plugin passes it or the task over; the capacity plugin, where
+    that is the one configured, goes by what the queue may hold at most."""
+    found = _over_share(name, request, cluster)
+    if found is None:
         return None
+    (deserved, over), view, plugin = found, cluster.queues[name], cluster.rules.share
     others = [one.name for one in cluster.queues.values() if one.has_jobs and one.name != name]
     shown: Sequence[str] = [key for key in over if key != "pods"] or over
     numbers = "; ".join(
         f"{key}: deserves {show(key, deserved.get(key, 0.0))}, has {show(key, view.allocated.get(key, 0.0))}, "
-        f"asks {show(key, asked[key])}"
+        f"asks {show(key, request[key])}"
         for key in shown
     )
     beside = f" beside {', '.join(sorted(others))}" if others else ""

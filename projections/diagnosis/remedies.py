@@ -1,24 +1,20 @@
 """What would make one node take one task: from each refusal to the edits that lift it.
 
-Owns that mapping, and the choice of whom to evict. Must not know gangs nor what is shown. Called by
+Owns that mapping. Must not know gangs, whom to evict (`evicting`), nor what is shown. Called by
 `projections.diagnosis.changes`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from projections.diagnosis import basic
-from projections.diagnosis.amounts import exceeding, less_equal, subtract
 from projections.diagnosis.claims import class_name, fully_bound
 from projections.diagnosis.edits import (
     DropAffinity,
     DropSelector,
     DropSpread,
     Edit,
-    Evict,
     Label,
     Room,
     Tolerate,
@@ -26,21 +22,15 @@ from projections.diagnosis.edits import (
     Untaint,
 )
 from projections.diagnosis.edits_group import AddVolume
+from projections.diagnosis.evicting import Turn, evictions, lacking
 from projections.diagnosis.reasons import Reason
-from projections.diagnosis.victims import BY_HAND, Rights, rights
-from projections.diagnosis.views import Amounts, NodeView, Occupant, TaskView, claim_names, host_ports
+from projections.diagnosis.views import NodeView, TaskView, claim_names
 from projections.diagnosis.volumes import storage_asked
 from projections.diagnosis.world import World
 from volcano.objects.selectors import node_affinity_matches, untolerated_taints
 
-EVICTED_MAX = 8
-"""More evictions on one node are no small change."""
-
 FIXED_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "failure-domain.beta.")
 """How labels begin that say what a node is; nobody gives it others."""
-
-PAIRED_MAX = 24
-"""Of how many pods every pair and triple is tried."""
 
 
 class Way(NamedTuple):
@@ -59,13 +49,6 @@ def differs(way: Way, found: Sequence[Reason]) -> bool:
     if way.evicting and not families & {"resources", "pod-count", "ports"}:
         return False
     return way.on_pod or bool(families & {"taints", "node-affinity"})
-
-
-class Turn(NamedTuple):
-    """A task at its turn: what a trial has put on each node before it."""
-
-    task: TaskView
-    taken: Mapping[str, Amounts]
 
 
 def remedy(turn: Turn, node: NodeView, found: Sequence[Reason], world: World, way: Way) -> list[Edit] | None:
@@ -92,16 +75,6 @@ def remedy(turn: Turn, node: NodeView, found: Sequence[Reason], world: World, wa
             return None
         edits.insert(0, evict)
     return edits
-
-
-def lacking(turn: Turn, node: NodeView) -> Amounts:
-    """What the node has too little of, what is being released counted in."""
-    available = subtract(node.future_idle, turn.taken.get(node.name, {}))
-    request = turn.task.request
-    missing = {name: request.get(name, 0.0) - available.get(name, 0.0) for name in exceeding(request, available)}
-    if node.pods_max is not None and node.pods >= node.pods_max:
-        missing["pods"] = float(node.pods + 1 - node.pods_max)
-    return missing
 
 
 def _lifting(family: str, turn: Turn, node: NodeView, world: World, way: Way) -> list[Edit]:
@@ -161,87 +134,3 @@ def _volumes(task: TaskView, node: NodeView, world: World) -> list[Edit]:
         size = storage_asked(claim) if claim is not None else 0.0
         edits.append(AddVolume(task, name, claim, "" if bound else node.name, wanted, size, bound))
     return edits
-
-
-# --- evictions ----------------------------------------------------------------------------------------------------
-
-
-def evictions(turn: Turn, node: NodeView, world: World) -> Evict | None:
-    """The fewest pods whose going makes the room: those that the scheduler itself could evict first, then by priority,
-    lowest first. None when no few do."""
-    own = world.group.key if world.group is not None else ""
-    held = _in_the_way(turn, node, world)
-    free = [(right, one) for right, one in _leaving(turn, node, world) if one.job != own or not own]
-    must = [(right, one) for right, one in free if one.uid in held]
-    if len(must) < len(held):
-        return None
-    return _evict(node, lacking(turn, node), must, [pair for pair in free if pair[1].uid not in held])
-
-
-def evictions_of_queue(turn: Turn, node: NodeView, queue: str, world: World) -> Evict | None:
-    """The fewest pods of a queue on a node that hold what the task asks: so that the queue holds less."""
-    free = [(right, one) for right, one in _leaving(turn, node, world) if one.queue == queue]
-    asked = {name: amount for name, amount in turn.task.request.items() if amount > 0}
-    return _evict(node, asked, [], free)
-
-
-_Choice = tuple[Rights, Occupant]
-
-
-def _leaving(turn: Turn, node: NodeView, world: World) -> list[_Choice]:
-    """Who on the node could be evicted by somebody at all."""
-    there = world.cluster.occupants(node.name) if world.cluster.occupants is not None else ()
-    return [
-        (rights(one, turn.task, world), one)
-        for one in there
-        if one.key not in world.gone and one.status in {"Running", "Bound", "Binding"} and not one.critical
-    ]
-
-
-def _evict(node: NodeView, missing: Amounts, must: list[_Choice], free: list[_Choice]) -> Evict | None:
-    rest = sorted(free, key=lambda pair: (not pair[0].allowed, pair[1].priority, pair[1].key))
-    chosen = _fewest(missing, must, rest)
-    if not chosen:
-        return None
-    hows = {right.how for right, _ in chosen}
-    how = hows.pop() if len(hows) == 1 else BY_HAND
-    return Evict(node.name, tuple(one for _, one in chosen), how)
-
-
-def _in_the_way(turn: Turn, node: NodeView, world: World) -> frozenset[str]:
-    """Uids of pods on the node that hold a host port which the task wants."""
-    wanted = host_ports(turn.task.pod) if turn.task.pod is not None else ()
-    return frozenset(
-        pod.uid
-        for pod in world.cluster.pods
-        if pod.node == node.name and any(basic.ports_conflict(port, used) for port in wanted for used in pod.host_ports)
-    )
-
-
-def _fewest(missing: Amounts, must: list[_Choice], rest: list[_Choice]) -> list[_Choice]:
-    """The smallest choice that covers what is missing, `must` in it; of equals the first in the order of `rest`."""
-    if must and _covers(must, missing):
-        return must
-    for size in (1, 2, 3):
-        pool = rest if size == 1 else rest[:PAIRED_MAX]
-        for more in combinations(pool, size):
-            if _covers([*must, *more], missing):
-                return [*must, *more]
-    chosen = list(must)
-    largest = sorted(rest, key=lambda pair: (not pair[0].allowed, -_share(pair[1], missing), pair[1].key))
-    for one in largest[: EVICTED_MAX - len(must)]:
-        chosen.append(one)
-        if _covers(chosen, missing):
-            return chosen
-    return []
-
-
-def _covers(chosen: Sequence[_Choice], missing: Amounts) -> bool:
-    return all(
-        less_equal(amount, sum(1.0 if name == "pods" else one.request.get(name, 0.0) for _, one in chosen))
-        for name, amount in missing.items()
-    )
-
-
-def _share(one: Occupant, missing: Amounts) -> float:
-    return sum(min(1.0, one.request.get(name, 0.0) / amount) for name, amount in missing.items() if amount > 0)

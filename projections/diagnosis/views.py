@@ -232,6 +232,7 @@ class ClusterView:
     occupants: Callable[[str], Sequence[Occupant]] | None = None
     rules: Rules = Rules()
     memo: dict[object, Any] = field(default_factory=dict)
+    holders: Callable[[str], Sequence[Occupant]] | None = None
     _sums: dict[str, Amounts] = field(default_factory=dict)
 
     def allocatable(self) -> Amounts:

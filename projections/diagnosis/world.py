@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as changed
 
-from projections.diagnosis.amounts import add, subtract
+from projections.diagnosis.amounts import add, subtract, total
 from projections.diagnosis.views import Amounts, ClusterView, GroupView, NodeView, Occupant, QueueView, TaskView
 from volcano.objects.core import Node, Pod
 from volcano.objects.scheduling import Queue, QueueSpec, QueueStatus
@@ -55,6 +55,13 @@ class World:
         if name in views:
             views[name] = edit(views[name])
         return self._clustered(queues=views, queue_objects={one: view.queue for one, view in views.items()})
+
+    def asking_more(self, tasks: Sequence[TaskView]) -> World:
+        """The same with tasks that the group's queue does not know of yet: it is asked for more."""
+        group = self.group
+        name = group.pod_group.spec.queue if group is not None and group.pod_group is not None else ""
+        more = total(task.request for task in tasks)
+        return self.with_queue(name, lambda view: replace(view, requested=add(view.requested, more), has_jobs=True))
 
     def with_new_queue(self, name: str) -> World:
         """The same with an open queue more, of the weight that the API gives by default."""
