@@ -259,6 +259,7 @@ class Views:
             volumes=cache.volumes,
             classes=cache.storage_classes,
             csi_nodes=cache.csi_nodes,
+            capacities=cache.storage_capacities if cache.policy.name == "exact" else {},
             queues=self.queues,
             queue_objects=cache.queues,
             positions=cache.positions,

@@ -18,7 +18,14 @@ import msgspec
 from projections.diagnosis.agreement import ASSIGNABLE, parse_fit_message
 from projections.diagnosis.claims import fully_bound, selected_node
 from projections.diagnosis.outcomes import BIND_MESSAGE, PREBIND_MESSAGE
-from projections.diagnosis.reasons import VOLUME_AFFINITY, VOLUME_BIND, VOLUME_GONE, VOLUME_LIMIT, VOLUME_ZONE
+from projections.diagnosis.reasons import (
+    VOLUME_AFFINITY,
+    VOLUME_BIND,
+    VOLUME_GONE,
+    VOLUME_LIMIT,
+    VOLUME_SPACE,
+    VOLUME_ZONE,
+)
 from volcano.objects.core import PersistentVolumeClaim, Pod
 from volcano.objects.scheduling import PodGroup
 
@@ -38,7 +45,7 @@ STATES: dict[str, str] = {
 
 PLACED = ("starting", "running")
 
-VOLUME_TEXTS = (VOLUME_AFFINITY, VOLUME_BIND, VOLUME_GONE, VOLUME_LIMIT, VOLUME_ZONE)
+VOLUME_TEXTS = (VOLUME_AFFINITY, VOLUME_BIND, VOLUME_GONE, VOLUME_LIMIT, VOLUME_SPACE, VOLUME_ZONE)
 _PRE_PREDICATES = "pre-predicates failed"
 _RELEASED = "once resource is released"
 _ORIGIN = re.compile(r"Origin reason is \S+: ")

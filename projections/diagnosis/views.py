@@ -17,7 +17,7 @@ import msgspec
 
 from volcano.objects.core import Affinity, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.intree import inline_attachment
-from volcano.objects.scheduling import CSINode, PodGroup, Queue, StorageClass
+from volcano.objects.scheduling import CSINode, CSIStorageCapacity, PodGroup, Queue, StorageClass
 
 Amounts: TypeAlias = dict[str, float]
 """Resource name to amount, in the scheduler's units."""
@@ -213,7 +213,8 @@ class Rules:
 @dataclass(slots=True)
 class ClusterView:
     """Everything else at the position. `pods` holds only what the pod's own constraints need (see
-    `nodes.is_interdependent`); keys of claims are `namespace/name`. `ignores_access_modes`: the scheduler does not run
+    `nodes.is_interdependent`); keys of claims are `namespace/name`. `capacities`: what drivers say that they have room
+    for, where the scheduler goes by that. `ignores_access_modes`: the scheduler does not run
     VolumeRestrictions, as Volcano does not. `occupants` gives the pods on a node, by its name;
     `rules` what is known of the scheduler's configuration. `memo` is what questions
     about it share: the node tables of pods that are alike, the trials of groups."""
@@ -224,6 +225,7 @@ class ClusterView:
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
     csi_nodes: Mapping[str, CSINode] = field(default_factory=dict)
+    capacities: Mapping[str, CSIStorageCapacity] = field(default_factory=dict)
     queues: Mapping[str, QueueView] = field(default_factory=dict)
     queue_objects: Mapping[str, Queue] | None = None
     positions: Mapping[tuple[str, str], int] = field(default_factory=dict)

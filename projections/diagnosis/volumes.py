@@ -21,6 +21,7 @@ from volcano.objects import intree
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim
 from volcano.objects.meta import Quantity
 from volcano.objects.quantity import QuantityInvalid, exact_value
+from volcano.objects.scheduling import CSIStorageCapacity
 from volcano.objects.selectors import (
     describe_node_selector,
     matches_labels,
@@ -116,15 +117,19 @@ def unfit(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
         return f"volume mode {volume.spec.volume_mode or 'Filesystem'}, asked {claim.spec.volume_mode or 'Filesystem'}"
     if storage_of(volume) < storage_asked(claim):
         return f"{show_bytes(storage_of(volume))} is less than the {show_bytes(storage_asked(claim))} asked"
-    if prebound_to(volume, claim):
-        return ""
-    if volume.spec.claim_ref is not None:
+    mine = prebound_to(volume, claim)
+    if volume.spec.claim_ref is not None and not mine:
         other = f"{volume.spec.claim_ref.namespace}/{volume.spec.claim_ref.name}"
         return f"belongs to {other}" + (f" ({volume.status.phase})" if volume.status.phase else "")
+    given, asked = volume.spec.volume_attributes_class_name or "", claim.spec.volume_attributes_class_name or ""
+    if given != asked:
+        return f"volume attributes class {given or 'none'}, asked {asked or 'none'}"
     if volume.metadata.deletion_timestamp is not None:
         return "is being deleted"
-    if volume.status.phase not in {"", "Available"}:
-        return f"is {volume.status.phase}"
+    if mine:
+        return ""
+    if volume.status.phase != "Available":
+        return f"is {volume.status.phase}" if volume.status.phase else "was not looked at by the volume controller yet"
     if claim.spec.selector is not None and not matches_labels(claim.spec.selector, volume.metadata.labels or {}):
         return "its labels do not match the claim's selector"
     missing = [mode for mode in claim.spec.access_modes or () if mode not in (volume.spec.access_modes or ())]
@@ -158,6 +163,26 @@ def search(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) ->
     return Search(found, sorted(rejected))
 
 
+def said_of(capacities: Iterable[CSIStorageCapacity], state: ClaimState) -> list[CSIStorageCapacity]:
+    """What is said of room for volumes of a claim's class. Nothing: its driver needs no such check, as that of an
+    in-tree plugin never does. Which drivers do is in CSIDriver objects, which nobody records, so one that does and has
+    yet to say anything is taken for one that does not."""
+    if state.provisioner in intree.BY_PLUGIN:
+        return []
+    wanted = class_name(state.claim)
+    return [one for one in capacities if one.storage_class_name == wanted]
+
+
+def has_room(said: Iterable[CSIStorageCapacity], claim: PersistentVolumeClaim, labels: Mapping[str, str]) -> bool:
+    """Whether one of them has room for the claim and is for a node of these labels (hasEnoughCapacity)."""
+    size = storage_asked(claim)
+    for one in said:
+        amount = one.maximum_volume_size if one.maximum_volume_size is not None else one.capacity
+        if amount is not None and _bytes(amount) >= size and matches_labels(one.node_topology, labels):
+            return True
+    return False
+
+
 class VolumeBinding:
     """The check for one pod's claims: volumes sorted out once, asked node by node."""
 
@@ -173,17 +198,19 @@ class VolumeBinding:
         self.waiting = sorted((s for s in claims.states if s.delayed), key=lambda s: (storage_asked(s.claim), s.key))
         self.reserved = frozenset(reserved)
         self.csi_nodes = cluster.csi_nodes
+        self.room = {state.key: said_of(cluster.capacities.values(), state) for state in self.waiting}
         volumes = [volume for name, volume in sorted(cluster.volumes.items()) if name not in self.reserved]
         self.searches = {state.key: search(state.claim, volumes) for state in self.waiting if not state.selected_node}
 
     @property
     def anywhere(self) -> bool:
         """No node can refuse the claims: none is bound, on its way or being made for one node, and for each a volume
-        can be made wherever its pod goes."""
+        can be made wherever its pod goes, as far as its driver says."""
         return not self.bound and all(
             state.key not in self.chosen
             and not state.selected_node
             and bool(state.provisioner)
+            and not self.room[state.key]
             and (state.storage_class is None or not state.storage_class.allowed_topologies)
             for state in self.waiting
         )
@@ -217,10 +244,10 @@ class VolumeBinding:
             if refused is not None:
                 found.append((refused.text, refused.detail))
                 break
-        detail = self._unmet(node)
-        if detail:
+        unmet = self._unmet(node)
+        if unmet is not None:
             gone = bool(found) and found[0][0] == texts.VOLUME_GONE
-            found.insert(0 if gone else len(found), (texts.VOLUME_BIND, detail))
+            found.insert(0 if gone else len(found), unmet)
         if not found:
             return []
         return [Reason("volumes", ", ".join(text for text, _ in found), "; ".join(detail for _, detail in found))]
@@ -271,35 +298,41 @@ class VolumeBinding:
                 return candidate
         return None
 
-    def _unmet(self, node: NodeView) -> str:
-        """Why a waiting claim cannot be served on the node; '' when all can."""
+    def _unmet(self, node: NodeView) -> tuple[str, str] | None:
+        """Why a waiting claim cannot be served on the node, in the scheduler's words and in detail; None when all can.
+        As in checkVolumeProvisions the first that cannot be made says it."""
         taken: list[str] = []
+        made: list[ClaimState] = []
         for state in self.waiting:
             picked = self.chosen.get(state.key)
             if picked is not None:
                 if not picked.suits(node):
-                    return f"claim {state.name} is on its way for node {picked.node}"
+                    return texts.VOLUME_BIND, f"claim {state.name} is on its way for node {picked.node}"
                 continue
             if state.selected_node and state.selected_node != node.name:
-                return f"claim {state.name} is being provisioned for node {state.selected_node}"
+                return texts.VOLUME_BIND, f"claim {state.name} is being provisioned for node {state.selected_node}"
             candidate = None if state.selected_node else self._match(state, node, taken)
             if candidate is not None:
                 taken.append(candidate.volume.metadata.name)
-                continue
-            why = self._unprovisionable(state, node)
-            if why:
-                return f"claim {state.name}: {why}"
-        return ""
+            else:
+                made.append(state)
+        made.sort(key=lambda state: not state.selected_node)
+        return next((why for state in made if (why := self._unprovisionable(state, node)) is not None), None)
 
-    def _unprovisionable(self, state: ClaimState, node: NodeView) -> str:
-        """Why no volume can be made for the claim on that node; '' when one can."""
-        name = class_name(state.claim)
+    def _unprovisionable(self, state: ClaimState, node: NodeView) -> tuple[str, str] | None:
+        """Why no volume can be made for the claim on that node; None when one can."""
+        name, head = class_name(state.claim), f"claim {state.name}:"
         if not state.provisioner:
-            return f"no volume of class {name} fits here, and the class has no provisioner"
+            detail = f"{head} no volume of class {name} fits here, and the class has no provisioner"
+            return texts.VOLUME_BIND, detail
         terms = state.storage_class.allowed_topologies if state.storage_class is not None else None
         if not topology_terms_match(terms, node.labels):
-            return f"class {name} may not provision here (allowedTopologies)"
-        return ""
+            return texts.VOLUME_BIND, f"{head} class {name} may not provision here (allowedTopologies)"
+        room = self.room[state.key]
+        if room and not has_room(room, state.claim, node.labels):
+            asked = show_bytes(storage_asked(state.claim))
+            return texts.VOLUME_SPACE, f"{head} the driver has no room for {asked} of class {name} here"
+        return None
 
     def story(self, state: ClaimState, nodes: Sequence[NodeView]) -> str:
         """What there is for a waiting claim in the whole cluster, for people: every volume of its class and why not."""

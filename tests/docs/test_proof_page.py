@@ -8,7 +8,7 @@ from typing import Any
 from projections.diagnosis import reasons
 from projections.diagnosis.nodes import Evaluation
 from projections.diagnosis.views import ClusterView
-from tests.unit.diagnosis.build import claim, cluster, node, obj, placed, pod, task, volume
+from tests.unit.diagnosis.build import claim, cluster, node, obj, placed, pod, storage_class, task, volume
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "proof.md").read_text(encoding="utf-8")
 NOT_JUDGED = {reasons.NOT_READY, reasons.NOT_IN_SNAPSHOT}
@@ -78,14 +78,16 @@ PODS: list[dict[str, Any]] = [
     uses("far"),
     uses("limited"),
     uses("new"),
+    uses("made"),
 ]
 
 
 def found() -> dict[str, bool]:
     """Words to whether they are final, of all that pods of many kinds are told on the node that refuses them."""
     where = full_node()
-    where.claims = {**where.claims, "default/new": claim("new")}
-    where.classes = {"wait": obj("StorageClass", metadata={"name": "wait"}, volumeBindingMode="WaitForFirstConsumer")}
+    where.claims = {**where.claims, "default/new": claim("new"), "default/made": claim("made", "made")}
+    where.classes = {"wait": storage_class(), "made": storage_class("made", "csi.example.com")}
+    where.capacities = {"room": obj("CSIStorageCapacity", storageClassName="made", capacity="1Gi", nodeTopology={})}
     told = {}
     for spec in PODS:
         subject = pod(**spec)

@@ -49,8 +49,8 @@ class Side:
         item = {"metadata": {"name": self.named(name)}, "provisioner": "kubernetes.io/no-provisioner"}
         self.create("StorageClass", "", {**item, "volumeBindingMode": mode, "reclaimPolicy": "Retain"})
 
-    def claim(self, name: str, kind: str = "c", size: str = "1Gi", volume: str = "") -> Object:
-        spec: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    def claim(self, name: str, kind: str = "c", size: str = "1Gi", volume: str = "", **more: Any) -> Object:
+        spec: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}, **more}
         spec["storageClassName"] = self.named(kind)
         if volume:
             spec["volumeName"] = self.named(volume)
@@ -58,20 +58,26 @@ class Side:
             self.claims.append(name)
         return self.create("PersistentVolumeClaim", self.namespace, {"metadata": {"name": name}, "spec": spec})
 
-    def volume(self, name: str, kind: str = "c", size: str = "1Gi", to: str = "", uid: str = "") -> Object:
+    def volume(
+        self, name: str, kind: str = "c", size: str = "1Gi", to: str = "", uid: str = "", labels: Any = None,
+        **more: Any,
+    ) -> Object:  # fmt: skip
         spec: Object = {
             "capacity": {"storage": size},
             "accessModes": ["ReadWriteOnce"],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": self.named(kind),
             "csi": {"driver": "csi.example.com", "volumeHandle": self.named(name)},
+            **more,
         }
         if to:
             spec["claimRef"] = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": self.namespace}
             spec["claimRef"] |= {"name": to, **({"uid": uid} if uid else {})}
         if name not in self.volumes:
             self.volumes.append(name)
-        return self.create("PersistentVolume", "", {"metadata": {"name": self.named(name)}, "spec": spec})
+        return self.create(
+            "PersistentVolume", "", {"metadata": {"name": self.named(name), "labels": labels or {}}, "spec": spec}
+        )
 
     def pod(self, name: str, claim: str, node: str = "") -> Object:
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
@@ -163,6 +169,39 @@ CASES = (
         (lambda s: [s.volume(f"v{size}", size=f"{size}Gi") for size in (5, 1, 3)], lambda s: s.claim("a", size="2Gi")),
     ),
     Case("too small", (lambda s: s.volume("v"), lambda s: s.claim("a", size="2Gi"))),
+    Case("another mode", (lambda s: s.volume("v", volumeMode="Block"), lambda s: s.claim("a"))),
+    Case("not its access mode", (lambda s: s.volume("v", accessModes=["ReadOnlyMany"]), lambda s: s.claim("a"))),
+    Case(
+        "another attributes class",
+        (
+            lambda s: s.volume("v", volumeAttributesClassName="fast"),
+            lambda s: s.claim("a"),
+            lambda s: s.claim("b", volumeAttributesClassName="fast"),
+        ),
+    ),
+    Case(
+        "a selector",
+        (
+            lambda s: [s.volume("v"), s.volume("w", size="5Gi", labels={"disk": "ssd"})],
+            lambda s: s.claim("a", selector={"matchLabels": {"disk": "ssd"}}),
+        ),
+    ),
+    Case(
+        "a claim that names a volume of another class",
+        (lambda s: s.volume("v", kind="w"), lambda s: s.claim("a", volume="v")),
+    ),
+    Case(
+        "a claim that names a volume that is too small",
+        (lambda s: s.volume("v"), lambda s: s.claim("a", size="2Gi", volume="v")),
+    ),
+    Case(
+        "a volume of another class that is given to a name",
+        (lambda s: s.volume("v", kind="w", to="a"), lambda s: s.claim("a")),
+    ),
+    Case(
+        "a volume that is given to a name and too small",
+        (lambda s: [s.volume("v", to="a"), s.volume("w", size="3Gi")], lambda s: s.claim("a", size="2Gi")),
+    ),
     Case("another class", (lambda s: s.volume("v", kind="w"), lambda s: s.claim("a"))),
     Case(
         "two claims name one volume",

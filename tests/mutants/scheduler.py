@@ -557,9 +557,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "capacity-anywhere",
-        _PLACE,
-        "if enough and matches_labels(one.node_topology, node.labels):",
-        "if enough:",
+        _MATCH,
+        "if amount is not None and _bytes(amount) >= size and matches_labels(one.node_topology, labels):",
+        "if amount is not None and _bytes(amount) >= size:",
         "A driver's room in one zone counts in all.",
         VOLUMES,
     ),

@@ -153,6 +153,7 @@ class TestVolumes:
             "StorageClass",
             {"metadata": {"name": "plain"}, "provisioner": "kubernetes.io/no-provisioner"},
         )
+        cluster.run(5)  # a volume is for anybody once the controller has found it available
         cluster.claim("c", "plain", "2Gi")
         cluster.run(5)
         assert cluster.get("PersistentVolumeClaim", "c")["spec"]["volumeName"] == "right"

@@ -16,7 +16,7 @@ from projections.diagnosis.claims import class_name
 from projections.diagnosis.nodes import Evaluation, looks_at_pods, refuses, uses_volumes
 from projections.diagnosis.reasons import VOLUME_BIND, Reason
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod, TaskView
-from projections.diagnosis.volumes import Chosen, VolumeBinding, storage_asked
+from projections.diagnosis.volumes import Chosen, VolumeBinding
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.fold_events import condition_is_news
@@ -26,10 +26,7 @@ from vcledger.why_views import lone_task, reported_attachments, task_view
 from volcano.events.base import Subject, TaskRef
 from volcano.events.scheduling import FitErrors, TaskAllocated, TaskUnschedulable
 from volcano.events.volume import Provision, SharedClaim, StaticBinding, VolumesAssumed
-from volcano.objects import intree
-from volcano.objects.core import PersistentVolumeClaim, Pod
-from volcano.objects.quantity import QuantityInvalid, exact_value
-from volcano.objects.selectors import matches_labels
+from volcano.objects.core import Pod
 
 
 class Plan(NamedTuple):
@@ -92,6 +89,7 @@ def cluster_of(flow: Flow, pods: Iterable[Pod], nodes: Iterable[str] | None = No
         volumes=flow.volumes.latest,
         classes=cache.storage_classes,
         csi_nodes=cache.csi_nodes,
+        capacities=cache.storage_capacities,
         queue_objects=cache.queues,
     )
 
@@ -154,7 +152,7 @@ def claims_on(flow: Flow, task: TaskView, volumes: VolumeBinding | None, node: N
             shared.append(SharedClaim(claim=state.key, claim_uid=uid, volume=name))
         elif volume is not None:
             bindings.append(StaticBinding(volume=volume.name, claim=state.key, volume_uid=volume.uid, claim_uid=uid))
-        elif enough_capacity(flow, state.claim, node):
+        else:
             provisions.append(
                 Provision(
                     claim=state.key,
@@ -163,9 +161,6 @@ def claims_on(flow: Flow, task: TaskView, volumes: VolumeBinding | None, node: N
                     provisioner=state.provisioner,
                 )
             )
-        else:
-            detail = f"claim {state.name}: class {class_name(state.claim)} has not enough free capacity here"
-            return plan._replace(refused=(Reason("volumes", VOLUME_BIND, detail),))
     return plan._replace(bindings=tuple(bindings), provisions=tuple(provisions), shared=tuple(shared))
 
 
@@ -176,29 +171,6 @@ def _held_by_other(flow: Flow, uid: str, claim: str, volume: str) -> Chosen | No
         return Chosen(made.node)
     held = flow.volumes.assumed.get(volume)
     return Chosen(held.node, held.object) if held is not None and held.uid != uid else None
-
-
-def enough_capacity(flow: Flow, claim: PersistentVolumeClaim, node: NodeView) -> bool:
-    """Whether the driver has said that it has room for the claim where the node is (CSIStorageCapacity). A driver that
-    says nothing at all for the class is taken at its word that it needs no such check, and an in-tree plugin has none
-    to say it."""
-    wanted = class_name(claim)
-    storage_class = flow.cache.storage_classes.get(wanted)
-    if storage_class is not None and storage_class.provisioner in intree.BY_PLUGIN:
-        return True
-    said = [one for one in flow.cache.storage_capacities.values() if one.storage_class_name == wanted]
-    if not said:
-        return True
-    size = storage_asked(claim)
-    for one in said:
-        amount = one.maximum_volume_size if one.maximum_volume_size is not None else one.capacity
-        try:
-            enough = amount is not None and float(exact_value(amount)) >= size
-        except QuantityInvalid:
-            continue
-        if enough and matches_labels(one.node_topology, node.labels):
-            return True
-    return False
 
 
 def plan_for(flow: Flow, key: str, node: str) -> Plan | None:
@@ -300,7 +272,6 @@ __all__ = [
     "allocate",
     "claims_on",
     "cluster_of",
-    "enough_capacity",
     "idle_view",
     "plan_anywhere",
     "plan_for",

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from vcledger.sim.actors import (
     Actor,
     World,
@@ -24,7 +26,9 @@ from vcledger.sim.actors import (
 from vcledger.sim.clock import MILLISECOND, rfc3339
 from vcledger.sim.mvcc import Object, Revision
 from vcledger.sim.writes import PROTECTION
+from volcano.objects.meta import LabelSelector
 from volcano.objects.quantity import value
+from volcano.objects.selectors import matches_labels
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -96,18 +100,24 @@ class VolumeController(Actor):
         volume = self.object(PV, name) if name else self._prebound(key, claim)
         if volume is None and not name and not delayed(self.api, claim):
             volume = self._best(claim)
-        if volume is not None and (not claim_key(volume) or belongs(volume, claim)):
+        if volume is not None and (belongs(volume, claim) or self._may_take(volume, claim, named=bool(name))):
             self._bind(volume, claim)
 
+    def _may_take(self, volume: Object, claim: Object, *, named: bool) -> bool:
+        """Whether a volume that is given to nobody is for the claim. One that the claim names has to satisfy it; of
+        others that has been looked at (checkVolumeSatisfyClaim)."""
+        return not claim_key(volume) and (not named or (same_class(volume, claim) and suits(volume, claim)))
+
     def _prebound(self, key: str, claim: Object) -> Object | None:
+        """A volume that somebody has given to the claim; its class and phase do not matter (FindMatchingVolume)."""
         return next(
-            (v for v in self.api.objects(PV) if claim_key(v) == key and belongs(v, claim) and usable(v)),
+            (v for v in self.api.objects(PV) if claim_key(v) == key and belongs(v, claim) and suits(v, claim)),
             None,
         )
 
     def _best(self, claim: Object) -> Object | None:
-        """The smallest free volume of the claim's class that is large enough and has its modes."""
-        fitting = [v for v in self.api.objects(PV) if not claim_key(v) and usable(v) and fits(v, claim)]
+        """The smallest free volume of the claim's class that does for it."""
+        fitting = [v for v in self.api.objects(PV) if not claim_key(v) and free(v) and fits(v, claim)]
         return min(fitting, key=lambda v: (capacity(v), v["metadata"]["name"]), default=None)
 
     def _bind(self, volume: Object, claim: Object) -> None:
@@ -335,18 +345,38 @@ def belongs(volume: Object, claim: Object) -> bool:
     return (volume["spec"]["claimRef"].get("uid") or uid) == uid
 
 
-def usable(volume: Object) -> bool:
-    """Neither on its way out, nor used before."""
-    return not volume["metadata"].get("deletionTimestamp") and (volume.get("status") or {}).get("phase") != "Released"
+def free(volume: Object) -> bool:
+    """Whether the controller has found it to be for anybody."""
+    return (volume.get("status") or {}).get("phase") == "Available"
+
+
+def suits(volume: Object, claim: Object) -> bool:
+    """What every claim asks of its volume: size, modes, attributes class; and it must not be on its way out."""
+    wanted, given = claim["spec"], volume["spec"]
+    return (
+        not volume["metadata"].get("deletionTimestamp")
+        and capacity(volume) >= value(wanted["resources"]["requests"]["storage"])
+        and all(mode in given["accessModes"] for mode in wanted["accessModes"])
+        and (given.get("volumeMode") or "Filesystem") == (wanted.get("volumeMode") or "Filesystem")
+        and (given.get("volumeAttributesClassName") or "") == (wanted.get("volumeAttributesClassName") or "")
+    )
+
+
+def same_class(volume: Object, claim: Object) -> bool:
+    """Whether they are of one storage class."""
+    return (volume["spec"].get("storageClassName") or "") == (claim["spec"].get("storageClassName") or "")
 
 
 def fits(volume: Object, claim: Object) -> bool:
-    """Class, size and access modes; selectors are not used in these worlds."""
-    wanted, given = claim["spec"], volume["spec"]
+    """Class and selector, and what every claim asks."""
+    selector = claim["spec"].get("selector")
     return (
-        (given.get("storageClassName") or "") == (wanted.get("storageClassName") or "")
-        and capacity(volume) >= value(wanted["resources"]["requests"]["storage"])
-        and all(mode in given["accessModes"] for mode in wanted["accessModes"])
+        same_class(volume, claim)
+        and suits(volume, claim)
+        and (
+            selector is None
+            or matches_labels(msgspec.convert(selector, LabelSelector), volume["metadata"].get("labels") or {})
+        )
     )
 
 

@@ -299,6 +299,7 @@ class PersistentVolumeSpec(Part, frozen=True):
     cinder: InTreeSource | None = None
     vsphere_volume: InTreeSource | None = None
     portworx_volume: InTreeSource | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeStatus(Part, frozen=True):
@@ -322,6 +323,7 @@ class PersistentVolumeClaimSpec(Part, frozen=True):
     volume_name: str = ""
     storage_class_name: str | None = None
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
 
 
 class PersistentVolumeClaimStatus(Part, frozen=True):

@@ -182,6 +182,7 @@ def test_the_reasons_read_as_the_schedulers_print_them() -> None:
         "SPREAD_LABEL": "node(s) didn't match pod topology spread constraints (missing required label)",
         "VOLUME_BIND": "node(s) didn't find available persistent volumes to bind",
         "VOLUME_AFFINITY": "node(s) didn't match PersistentVolume's node affinity",
+        "VOLUME_SPACE": "node(s) did not have enough free storage",
         "VOLUME_GONE": "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
         "NOT_READY": "node(s) were not ready",
         "NOT_IN_SNAPSHOT": "node(s) were not in the scheduler's snapshot",

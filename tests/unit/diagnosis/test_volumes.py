@@ -15,6 +15,7 @@ from projections.diagnosis.reasons import (
     VOLUME_BIND,
     VOLUME_GONE,
     VOLUME_LIMIT,
+    VOLUME_SPACE,
     VOLUME_ZONE,
     scheduler_reasons,
 )
@@ -122,6 +123,16 @@ def test_two_claims_need_two_volumes() -> None:
         (volume("v", modes=["ReadOnlyMany"]), "lacks access mode ReadWriteOnce"),
         (volume("v", phase="Released"), "is Released"),
         (volume("v", meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}), "is being deleted"),
+        (
+            volume(
+                "v",
+                meta={"deletionTimestamp": "2026-01-01T00:00:00Z"},
+                spec={"claimRef": {"namespace": "default", "name": "c"}},
+            ),
+            "is being deleted",
+        ),
+        (volume("v", phase=""), "was not looked at by the volume controller yet"),
+        (volume("v", spec={"volumeAttributesClassName": "fast"}), "volume attributes class fast, asked none"),
         (volume("v", spec={"claimRef": {"namespace": "default", "name": "other"}}, phase="Bound"), "default/other"),
         (volume("v", spec={"claimRef": {"namespace": "default", "name": "c", "uid": "older"}}), "default/c"),
     ],
@@ -164,6 +175,55 @@ def test_a_provisioner_makes_up_for_missing_volumes() -> None:
         allowedTopologies=[{"matchLabelExpressions": [{"key": "kubernetes.io/hostname", "values": ["n2"]}]}],
     )
     assert said(world([claim("c")], classes=[zoned]), "c") == {"n1": [VOLUME_BIND], "n2": []}
+
+
+def test_an_attributes_class_is_asked_of_a_volume() -> None:
+    asked = claim("c", spec={"volumeAttributesClassName": "fast"})
+    assert unfit(volume("v", spec={"volumeAttributesClassName": "fast"}), asked) == ""
+    assert unfit(volume("v"), asked) == "volume attributes class none, asked fast"
+
+
+def room(name: str, size: str, **labels: str) -> Any:
+    """What a driver says of its room for volumes of the class `wait` on nodes of these labels."""
+    return obj("CSIStorageCapacity", storageClassName="wait", capacity=size, nodeTopology={"matchLabels": labels})
+
+
+def test_a_volume_is_made_where_its_driver_has_room() -> None:
+    """As FindPodVolumes says it: a class that may not provision there, and no room, are two things."""
+    made = storage_class("wait", "csi.example.com")
+    names = ("n1", "n2", "n3")
+    nodes = [node(name, labels={"zone": zone}) for name, zone in zip(names, ("a", "b", "c"), strict=True)]
+    capacities = {"a": room("a", "6Gi", zone="a"), "b": room("b", "4Gi", zone="b")}
+    where = world([claim("c")], classes=[made], nodes=nodes, capacities=capacities)
+    assert said(where, "c") == {"n1": [], "n2": [VOLUME_SPACE], "n3": [VOLUME_SPACE]}
+    where.capacities = {}
+    assert said(where, "c") == {"n1": [], "n2": [], "n3": []}
+    bound = world(
+        [claim("c"), claim("d", volume="v")],
+        [volume("v", host="n1", phase="Bound")],
+        [made],
+        nodes=nodes,
+        capacities=capacities,
+    )
+    assert said(bound, "c", "d")["n2"] == [f"{VOLUME_AFFINITY}, {VOLUME_SPACE}"]
+
+
+def test_the_largest_volume_counts_where_a_driver_names_it() -> None:
+    """And a claim for which a volume is there asks nobody for room."""
+    limited = obj(
+        "CSIStorageCapacity", storageClassName="wait", capacity="90Gi", maximumVolumeSize="4Gi", nodeTopology={}
+    )
+    made = storage_class("wait", "csi.example.com")
+    where = world([claim("c")], [volume("v", host="n1")], [made], capacities={"all": limited})
+    assert said(where, "c") == {"n1": [], "n2": [VOLUME_SPACE]}
+
+
+def test_what_is_said_of_one_class_concerns_no_other_and_no_in_tree_plugin() -> None:
+    other = storage_class("other", "csi.example.com")
+    intree = storage_class("wait", "kubernetes.io/aws-ebs")
+    full = {"all": room("all", "1Gi")}
+    assert said(world([claim("c", "other")], classes=[other], capacities=full), "c") == {"n1": [], "n2": []}
+    assert said(world([claim("c")], classes=[intree], capacities=full), "c") == {"n1": [], "n2": []}
 
 
 def test_a_claim_that_is_being_provisioned_ties_the_pod_to_its_node() -> None:

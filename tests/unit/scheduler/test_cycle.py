@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -229,3 +230,25 @@ def test_nodes_are_asked_about_claims_only_where_one_may_refuse(
     assert refuses_nowhere(evaluation) is nowhere
     said = [special_reasons(evaluation, view, ALL_CHECKS) for view in feasible.views()]
     assert not nowhere or said == [[], []]
+
+
+def test_a_pod_goes_where_the_driver_has_room_for_its_volume(world: World) -> None:
+    """Of two nodes the session takes the one with room, whatever their scores; with none it waits, until there is."""
+    room: dict[str, Any] = {
+        "kind": "CSIStorageCapacity",
+        "apiVersion": "storage.k8s.io/v1",
+        "metadata": {"name": "b", "namespace": "d", "uid": "cap-b", "resourceVersion": "40"},
+        "storageClassName": "wait",
+        "capacity": "1Gi",
+        "nodeTopology": {"matchLabels": {"zone": "b"}},
+    }
+    world.see(node("n1", cpu="64", labels={"zone": "a"}), node("n2", 11, labels={"zone": "b"}), group("g", 1))
+    world.see(storage_class("wait"), room, claim("c1"), pod("pa", 101, group="g", claims=["c1"]))
+    world.do(Allocate())
+    (told,) = world.events(TaskUnschedulable)
+    assert told.message == "0/2 nodes are unavailable: 2 node(s) did not have enough free storage."
+    world.see({**room, "metadata": {**room["metadata"], "resourceVersion": "41"}, "capacity": "6Gi"})
+    world.do(Allocate())
+    assert [one.node for one in world.events(TaskAllocated)] == ["n2"]
+    assert [one.claim for one in world.events(VolumesAssumed)[0].provisions] == ["d/c1"]
+    world.settled()

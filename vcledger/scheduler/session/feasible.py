@@ -370,6 +370,7 @@ class Feasible:
             volumes=mirror.volumes,
             classes=cache.storage_classes,
             csi_nodes=cache.csi_nodes,
+            capacities=cache.storage_capacities if mirror.exact else {},
             queue_objects=cache.queues,
             ignores_conditions=not cache.policy.freezes_not_ready,
             ignores_access_modes=mirror.ignores_access_modes,
