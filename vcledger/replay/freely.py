@@ -131,7 +131,7 @@ def _report(job: Job, run: FreeReplay, *, finished: bool, ledger: str) -> Replay
     courses = list(world.courses.values())
     placings = world.placings
     recorded_used = _used_in_record(world, courses)
-    counts, first, differing = compare(courses, placings, world.jobs_said)
+    counts, first, differing = compare(courses, placings, world)
     return replace(
         job.result((start, end), ledger, None if finished else max(run.position, job.first)),
         events=run.result.next - 1,
@@ -187,7 +187,7 @@ def _used_in_record(world: World, courses: Iterable[Course]) -> list[tuple[int, 
 
 
 def compare(
-    courses: Iterable[Course], placings: dict[str, Placing], jobs_said: dict[str, str]
+    courses: Iterable[Course], placings: dict[str, Placing], world: World
 ) -> tuple[Counts, Divergence | None, int]:
     """How the record's first place of each pod and ours compare; the first that differs, by the record's position."""
     tally = dict.fromkeys(Counts.__struct_fields__, 0)
@@ -201,7 +201,7 @@ def compare(
         tally[kind] += 1
         if kind in ("other_node", "only_here", "only_there"):
             there = life or course.lives[-1]
-            differing.append(_divergence(kind, course, there.decided_at or there.last_position, placing, jobs_said))
+            differing.append(_divergence(kind, course, there.decided_at or there.last_position, placing, world))
     differing.sort(key=lambda one: one.position)
     return Counts(**tally), differing[0] if differing else None, len(differing)
 
@@ -221,7 +221,7 @@ def placed_on(placing: Placing) -> str:
     return f"placed on {placing.node}" + (f", score {placing.score:.6g}" if placing.score is not None else "")
 
 
-def _divergence(kind: str, course: Course, position: int, placing: Placing, jobs_said: dict[str, str]) -> Divergence:
+def _divergence(kind: str, course: Course, position: int, placing: Placing, world: World) -> Divergence:
     life = next((life for life in course.lives if life.started is not None), course.lives[-1])
     if life.started is not None:
         there = Side(life.node, life.started, f"bound to {life.node}" if life.node else "ran, on a node unknown")
@@ -230,9 +230,11 @@ def _divergence(kind: str, course: Course, position: int, placing: Placing, jobs
     if placing.placed is not None:
         here = Side(placing.node, placing.placed, placed_on(placing))
     elif placing.arrived is None:
-        here = Side("", None, f"not made, as its PodGroup was not let in: {jobs_said.get(course.group, 'never tried')}")
+        here = Side(
+            "", None, f"not made, as its PodGroup was not let in: {world.jobs_said.get(course.group, 'never tried')}"
+        )
     else:
-        here = Side("", None, placing.said or "left pending")
+        here = Side("", None, world.held_back.get(course.group) or placing.said or "left pending")
     return Divergence(position, course.key, kind, there, here)
 
 

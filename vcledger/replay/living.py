@@ -66,6 +66,10 @@ class Placing:
     score: float | None = None
 
 
+HELD_BACK = ("gated", "invalid", "overused")
+"""Outcomes of a job that was not tried: why is said of the job; its pods only hear that it is not ready."""
+
+
 def controlled(obj: dict[str, Any]) -> bool:
     """Whether somebody makes the pod again when it is gone."""
     return any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
@@ -98,4 +102,4 @@ def key_of(subject: Subject, event: DomainEvent) -> str:
     return f"{isinstance(event, JobConsidered)} {subject.kind}/{subject.namespace}/{subject.name}/{subject.uid}"
 
 
-__all__ = ["Alive", "Placing", "Standing", "controlled", "key_of", "repeatable", "templated"]
+__all__ = ["HELD_BACK", "Alive", "Placing", "Standing", "controlled", "key_of", "repeatable", "templated"]

@@ -25,6 +25,7 @@ from projections.cache import Cache, CacheProjection
 from projections.cache.state import PodRef
 from vcledger import codec
 from vcledger.replay.deciding import Decider
+from vcledger.replay.living import HELD_BACK
 from vcledger.replay.report import Counts, Divergence, Side
 from vcledger.scheduler.session.outcome import Evicted, Outcome, Placed
 from volcano.events.base import Recorded
@@ -374,10 +375,9 @@ class Shadow:
         self.evicted.setdefault(decision.task.uid, Open(answer, self.position, decision.task.key))
 
     def _reason(self, outcome: Outcome, uid: str, job: str) -> str:
-        unfit = outcome.unfit.get(uid)
-        if unfit is not None and unfit.message:
+        unfit, told = outcome.unfit.get(uid), outcome.jobs.get(job)
+        if unfit is not None and unfit.message and (told is None or told.outcome not in HELD_BACK):
             return unfit.message
-        told = outcome.jobs.get(job)
         return (told.message or told.reason or told.outcome) if told is not None else "the session has no such job"
 
     # --- what stays open ----------------------------------------------------------------------------------------------

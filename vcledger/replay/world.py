@@ -17,7 +17,7 @@ from projections.cache.fold import evolve
 from projections.cache.state import PodRef
 from vcledger.replay.courses import Course, Spans
 from vcledger.replay.figures import Meter
-from vcledger.replay.living import Alive, Placing, Standing, controlled, key_of, repeatable, templated
+from vcledger.replay.living import HELD_BACK, Alive, Placing, Standing, controlled, key_of, repeatable, templated
 from vcledger.replay.record import ENDED, Record, decode, job_owner, told_to_go
 from vcledger.replay.result import made_uid
 from volcano.events.base import DomainEvent, Recorded, Subject
@@ -63,6 +63,7 @@ class World:
         self.placings: dict[str, Placing] = {}
         self.said: dict[str, str] = {}
         self.jobs_said: dict[str, str] = {}
+        self.held_back: dict[str, str] = {}
         self.on_node: dict[str, dict[str, None]] = {}
         self.evictions = self.broken = self.placed_count = self.last_seen = 0
         self.waited: list[tuple[str, int]] = []
@@ -145,6 +146,9 @@ class World:
             self.said.pop(key, None)
         if isinstance(event, JobConsidered):
             self.jobs_said[event.job] = event.message or event.reason or event.outcome
+            self.held_back.pop(event.job, None)
+            if event.outcome in HELD_BACK:
+                self.held_back[event.job] = self.jobs_said[event.job]
             return
         course = self.course_of.get(subject.uid)
         if course is None:

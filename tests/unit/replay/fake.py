@@ -23,9 +23,13 @@ PENDING = int(TaskStatus.PENDING)
 
 
 class FirstFit:
-    """`evicts` names pods ('ns/name') that are evicted in the first cycle in which they run."""
+    """`evicts` names pods ('ns/name') that are evicted in the first cycle in which they run, `refuses` jobs ('ns/name')
+    that are not served."""
 
-    def __init__(self, cache: Cache, pod_of: PodOf, evicts: Collection[str] = ()) -> None:
+    def __init__(
+        self, cache: Cache, pod_of: PodOf, evicts: Collection[str] = (), refuses: Collection[str] = ()
+    ) -> None:
+        self.refuses = refuses
         self.cache, self.pod_of, self.evicts = cache, pod_of, list(evicts)
         self.touched: list[tuple[str, str, str]] = []
 
@@ -38,6 +42,8 @@ class FirstFit:
         for key, job in sorted(self.cache.jobs.items()):
             group = job.pod_group
             if group is None or job.queue not in self.cache.queues or (only is not None and key not in only):
+                continue
+            if key in self.refuses:
                 continue
             if (group.status.phase or "Pending") == "Pending":
                 outcome.decisions.append(Enqueued(key))

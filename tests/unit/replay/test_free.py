@@ -17,6 +17,9 @@ from vcledger.ledger import Ledger
 from vcledger.replay import freely
 from vcledger.replay.engine import Job, ReplayPlan, ReplayResult
 from vcledger.replay.result import AnotherPlan, ResultExists, origin_of
+from vcledger.scheduler.session.outcome import Outcome
+from volcano.events.base import DomainEvent, Subject
+from volcano.events.scheduling import JobConsidered
 
 STAGE = Stage((8, 8), (Gang(4, 4, 4, 0, 30), Gang(2, 2, 8, 5, 20), Gang(3, 3, 9, 6, 10)))
 """A gang that fills both nodes, one that has to wait for it, one that fits nowhere."""
@@ -218,6 +221,20 @@ def test_bad_input_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert result.placed == 1
     assert "1 observations go back in time (the record had got past them): they were left out" in result.notes
     assert "no node has any example.com/fpga: default/g1-0 cannot be placed" in result.notes
+
+
+def test_the_reason_of_a_pod_whose_job_was_held_back_is_the_jobs(tmp_path: Path) -> None:
+    class Gated(FirstFit):
+        def events(self, outcome: Outcome) -> list[tuple[Subject, DomainEvent]]:
+            said = JobConsidered(job="default/g2", outcome="gated", queue="default", message="its queue is full")
+            found = super().events(outcome)
+            return [*found[:-1], (Subject("PodGroup", "default", "g2"), said), found[-1]]
+
+    small = Stage((8,), (Gang(1, 1, 4, 0, 10), Gang(1, 1, 4, 1, 10), Gang(1, 1, 4, 2, 10)))
+    with Ledger.open(ledger_of(small, tmp_path / "small.db"), read_only=True) as source:
+        result = free(source, tmp_path / "small-out.db", decider=partial(Gated, refuses=["default/g2"]))
+    assert result.divergence is not None
+    assert result.divergence.replayed.reason == "its queue is full"
 
 
 def test_a_record_without_nodes_says_so(tmp_path: Path) -> None:

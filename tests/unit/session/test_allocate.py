@@ -357,3 +357,18 @@ def test_a_queue_that_gets_nothing_more_is_passed_over_and_its_gang_has_its_sent
 def test_the_bench_places_all_its_pods() -> None:
     done = measure(nodes=30, pods=60)
     assert done.placed == 60
+
+
+class NotFor(Full):
+    """Says of every queue that it has not enough for the tasks."""
+
+    def on_open(self, ssn: Any) -> None:
+        ssn.add("allocatable", self.name, lambda queue, task: False)
+
+
+def test_a_job_whose_tasks_are_too_much_for_its_queue_is_told_so() -> None:
+    world = World(queue("default"), node("n1"), group("w"), pod("w", "w"))
+    conf = SessionConf(("allocate",), (*ROOM.tiers, (PluginConf("full"),)))
+    outcome = run(world.mirror, conf, plugins={**BUILTIN, "full": NotFor})
+    job = outcome.jobs["d/w"]
+    assert (job.outcome, job.message) == ("overused", "queue default is overused for task w")

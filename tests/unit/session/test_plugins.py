@@ -205,6 +205,14 @@ def test_overcommit_admits_up_to_its_factor_less_what_is_used() -> None:
     assert not ssn.job_enqueueable(world.job("small", least=world.amount(0.2)))
 
 
+def test_overcommit_tells_its_factor_of_what_no_node_has() -> None:
+    world = Small()
+    ssn = world.open("overcommit")
+    over = world.job("over", least=world.amount(1))
+    assert not ssn.job_enqueueable(over)
+    assert ssn.blocked[over.uid].endswith("asks 1 on top of 0 already admitted, 0 left (overcommit factor 1.2)")
+
+
 def test_overcommit_has_a_factor_for_one_resource() -> None:
     world = Small()
     world.node("n", 10, 10)

@@ -114,6 +114,7 @@ class _Allocate:
         self.job_key = ssn.job_key
         self.tasks: dict[str, list[tuple[Any, SessionTask]]] = {}
         self.failed_roles: dict[str, set[str]] = {}
+        self.passed_over: dict[str, str] = {}
 
     def run(self) -> None:
         ssn = self.ssn
@@ -182,6 +183,7 @@ class _Allocate:
         while tasks:
             _, task = heappop(tasks)
             if not ssn.allocatable(queue, task):
+                self.passed_over.setdefault(job.uid, task.name)
                 continue
             if task.role and task.role in failed:
                 role = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
@@ -244,6 +246,8 @@ class _Allocate:
             breaker = job.tasks[broken] if broken is not None else None
             self.outcome.discarded.append(Discarded(job.uid, ready, job.min_available, tasks, breaker))
             self._note(job, "discarded", f"gang: {ready} of {job.min_available} fit", "NotEnoughResources")
+        elif broken is None and job.uid in self.passed_over:
+            self._note(job, "overused", f"queue {job.queue} is overused for task {self.passed_over[job.uid]}")
         else:
             self._note(job, "unschedulable" if broken is not None else "untried")
 

@@ -38,8 +38,8 @@ class Overcommit:
 
     def on_open(self, ssn: Session) -> None:
         self.ssn = ssn
-        self.scaled = ssn.total * self._factors(ssn.resources, len(ssn.total))
-        self.left = self.scaled - ssn.nodes.used.sum(axis=0)
+        self.scales = self._factors(ssn.resources, len(ssn.total))
+        self.left = ssn.total * self.scales - ssn.nodes.used.sum(axis=0)
         self.admitted = np.zeros(len(ssn.total))
         for queue in ssn.queues.values():
             self.admitted = self.admitted + queue.inqueue
@@ -68,7 +68,7 @@ class Overcommit:
         lines = [
             f"{names.names[column]}: asks {shown(names, column, least)} on top of "
             f"{shown(names, column, self.admitted)} already admitted, {shown(names, column, self.left)} left "
-            f"(overcommit factor {self.scaled[column] / (self.ssn.total[column] or 1):g})"
+            f"(overcommit factor {self.scales[column]:g})"
             for column in over
         ]
         self.ssn.blocked[job.uid] = f"the cluster is overused for it: {'; '.join(lines)}"
