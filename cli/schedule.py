@@ -87,10 +87,10 @@ def schedule(
     """
     from vcledger.runtime.access import find_access
     from vcledger.runtime.wire import WirePort
-    from vcledger.schedule.scheduler import Options, Scheduler, session_of
-    from vcledger.scheduler.session.conf import DEFAULT_CONF
+    from vcledger.schedule.scheduler import Options, Scheduler
+    from vcledger.scheduler.session.conf import DEFAULT_CONF, read_conf
 
-    session = session_of(DEFAULT_CONF if config is None else text_of(config))
+    session = read_conf(DEFAULT_CONF if config is None else text_of(config))
     options = Options(
         scheduler_name=scheduler_name,
         lock=None if lock == NO_LOCK else lock,

@@ -50,6 +50,7 @@ class SchedulerCollector(Collector):
             ("bind_queue", "Tasks in the bind queue", state.queued),
             ("waiting_for_volumes", "Tasks whose volumes are not bound yet", state.volumes),
             ("resync_queue", "Tasks in the resync queue", state.resync),
+            ("evictions", "Tasks that were told to go and were not seen going yet", state.evictions),
             ("requests_out", "Requests that are not answered yet", state.out),
             ("position", "The last durable position", state.position),
         ):

@@ -41,9 +41,8 @@ from vcledger.schedule.election import Election, Timing, place
 from vcledger.schedule.informer import Informer, Intake, informer
 from vcledger.schedule.lock import LeaderLock, LockPort
 from vcledger.scheduled import Run, started
-from vcledger.scheduler.cycle import EVICTING
 from vcledger.scheduler.inputs import Allocate, Answered, Input
-from vcledger.scheduler.session.conf import NotSupported, SessionConf, default_conf, read_conf
+from vcledger.scheduler.session.conf import SessionConf, default_conf
 from vcledger.scheduler.state import FlowConfig
 from vcledger.sources.listwatch import DELAY_ABSENT
 from vcledger.sources.observe import Observer, hash_key
@@ -108,16 +107,6 @@ class Options(msgspec.Struct, frozen=True):
         )
 
 
-def session_of(text: str) -> SessionConf:
-    """A configuration for `Options.session` from Volcano's YAML. ConfInvalid where it can't be run, also for an action
-    that evicts, which the bind flow does not carry out."""
-    conf = read_conf(text)
-    evicting = next((action for action in conf.actions if action in EVICTING), None)
-    if evicting is not None:
-        raise NotSupported(f"actions: {evicting} evicts pods, which schedule does not do; a replay shows what it would")
-    return conf
-
-
 class Outcome(NamedTuple):
     """How a run ended: its last durable position, the binds that succeeded, and what went wrong ('' when nothing)."""
 
@@ -128,7 +117,8 @@ class Outcome(NamedTuple):
 
 class State(NamedTuple):
     """How a run stands. `waiting`: inputs for the loop; `tasks`: those on their way to a node, of which `volumes` wait
-    for volumes; `queued` for a bind; `resync` for their resync; `out`: requests that are not answered."""
+    for volumes; `queued` for a bind; `resync` for their resync; `evictions`: those told to go that were not seen going;
+    `out`: requests that are not answered."""
 
     leading: bool
     holder: str
@@ -140,6 +130,7 @@ class State(NamedTuple):
     queued: int
     volumes: int
     resync: int
+    evictions: int
     out: int
     bound: int
     failed: int
@@ -204,6 +195,7 @@ class Scheduler(Running):
             queued=len(flow.bind_queue) if flow is not None else 0,
             volumes=len(flow.waiting) if flow is not None else 0,
             resync=len(flow.resync) if flow is not None else 0,
+            evictions=len(flow.evictions) if flow is not None else 0,
             out=len(loop.outstanding) if loop is not None else 0,
             bound=meters.count("answers", "bind", "201"),
             failed=meters.count("answers", "bind") - meters.count("answers", "bind", "201"),
@@ -392,4 +384,4 @@ class _Shared:
         return self._now()
 
 
-__all__ = ["NEEDED", "WATCHED", "Options", "Outcome", "Scheduler", "State", "informers_of", "session_of"]
+__all__ = ["NEEDED", "WATCHED", "Options", "Outcome", "Scheduler", "State", "informers_of"]

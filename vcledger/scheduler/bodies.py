@@ -19,6 +19,7 @@ from projections.diagnosis.claims import SELECTED_NODE
 from volcano.objects import kinds
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
 
+DISRUPTION_TARGET, BY_SCHEDULER = "DisruptionTarget", "PreemptionByScheduler"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 
@@ -87,17 +88,41 @@ def condition_patch(pod: Pod, status: str, reason: str, message: str, now: int) 
     return msgspec.json.encode({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}})
 
 
+def eviction_patch(uid: str, message: str, now: int) -> bytes:
+    """A strategic merge patch of the status of a pod that is to go: not Ready, and a target of disruption (Volcano's
+    defaultEvictor; the words of the second are kube-scheduler's, with Volcano's name)."""
+    since = rfc3339(now)
+    ready = {"type": "Ready", "status": "False", "reason": "Evict", "message": message, "lastTransitionTime": since}
+    target = {
+        "type": DISRUPTION_TARGET,
+        "status": "True",
+        "reason": BY_SCHEDULER,
+        "message": "volcano: preempting to accommodate a higher priority pod",
+        "lastTransitionTime": since,
+    }
+    return msgspec.json.encode({"metadata": {"uid": uid}, "status": {"conditions": [ready, target]}})
+
+
 def event_of(
-    namespace: str, name: str, uid: str, *, reason: str, message: str, warning: bool, position: int, now: int
-) -> bytes:
-    """A core Event about a pod. Its name is made from the position of what it tells, so it is the same when sent
-    again."""
+    namespace: str, name: str, uid: str, *, reason: str, message: str, warning: bool, position: int, now: int,
+    kind: str = "Pod",
+) -> bytes:  # fmt: skip
+    """A core Event about a pod, or an object of another kind. Its name is made from the position of what it tells, so
+    it is the same when sent again."""
+    found = kinds.BY_NAME[kind]
+    version = f"{found.group}/{found.versions[0]}" if found.group else found.versions[0]
     return msgspec.json.encode(
         {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": f"{name}.{position:016x}", "namespace": namespace},
-            "involvedObject": {"kind": "Pod", "apiVersion": "v1", "namespace": namespace, "name": name, "uid": uid},
+            "involvedObject": {
+                "kind": found.api_kind,
+                "apiVersion": version,
+                "namespace": namespace,
+                "name": name,
+                "uid": uid,
+            },
             "reason": reason,
             "message": message,
             "type": "Warning" if warning else "Normal",
@@ -111,4 +136,14 @@ def event_of(
     )
 
 
-__all__ = ["claim_for_node", "condition_differs", "condition_patch", "event_of", "rfc3339", "volume_for_claim"]
+__all__ = [
+    "BY_SCHEDULER",
+    "DISRUPTION_TARGET",
+    "claim_for_node",
+    "condition_differs",
+    "condition_patch",
+    "event_of",
+    "eviction_patch",
+    "rfc3339",
+    "volume_for_claim",
+]

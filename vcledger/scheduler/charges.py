@@ -13,7 +13,7 @@ from projections.cache.brief import brief_of
 from projections.cache.state import Cache, JobInfo, NodeInfo, TaskInfo
 from projections.cache.tasks import new_task
 from projections.cache.volumes import with_volumes
-from vcledger.scheduler.state import Flow, FlowTask
+from vcledger.scheduler.state import Eviction, Flow, FlowTask
 from vcledger.scheduler.transitions import Phase
 from volcano.objects.status import TaskStatus, task_status
 
@@ -111,4 +111,31 @@ def release(flow: Flow, task: FlowTask) -> None:
     found.node_name = ref.node_name
 
 
-__all__ = ["held_status", "hold", "holds", "job_task", "keep", "put", "release"]
+# --- tasks that were told to go -----------------------------------------------------------------------------------
+
+
+def leave(flow: Flow, eviction: Eviction) -> None:
+    """The task is Releasing from now on, whatever its pod says: what it holds is about to be free (fact 25)."""
+    _set_status(flow, eviction, int(TaskStatus.RELEASING))
+
+
+def stay(flow: Flow, eviction: Eviction) -> None:
+    """The task is again what its pod says."""
+    ref = flow.cache.pods.get(eviction.key)
+    if ref is not None and ref.uid == eviction.uid:
+        _set_status(flow, eviction, int(task_status(ref.phase, ref.deleting, ref.node_name)))
+
+
+def _set_status(flow: Flow, eviction: Eviction, status: int) -> None:
+    cache = flow.cache
+    job = cache.jobs.get(eviction.job) if eviction.job else None
+    task = job.tasks.get(eviction.uid) if job is not None else None
+    if job is not None and task is not None and task.status != status:
+        job_set_status(cache, job, task, status)
+    node = cache.nodes.get(eviction.node)
+    copy = node.tasks.get(eviction.key) if node is not None else None
+    if copy is not None and copy.uid == eviction.uid and copy.status != status:
+        put(cache, eviction.node, copy, status)
+
+
+__all__ = ["held_status", "hold", "holds", "job_task", "keep", "leave", "put", "release", "stay"]

@@ -7,7 +7,7 @@ The session looks at the cache with what is on its way, and at claims and volume
 task's claims take is worked out here once more, one task after the other, as the session leaves that open; a gang of
 which one task's volumes are gone by then gets nothing in this cycle. A cycle without news has no events at all.
 
-Evictions are not carried out: a configuration with an action that evicts is refused before it comes here.
+A pod whose binding is not over, or whose last eviction has just failed, is spared: it is no victim of this cycle.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from projections.diagnosis.claims import pod_claims
 from projections.diagnosis.nodes import refuses
 from projections.diagnosis.reasons import Reason, fit_message
 from projections.diagnosis.volumes import Chosen, VolumeBinding
-from vcledger.scheduler import place
+from vcledger.scheduler import evictor, place
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.fold_events import condition_is_news, considered_words
@@ -30,21 +30,21 @@ from vcledger.scheduler.session.events import (
     considered_of,
     discarded_of,
     enqueued_of,
-    placed_of,
+    evicted_of,
+    promised_of,
+    ref_on,
     started_of,
+    subject_of,
     unfit_of,
 )
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.model import SessionJob
-from vcledger.scheduler.session.outcome import Discarded, Enqueued, JobOutcome, Outcome, Placed, Unfit
+from vcledger.scheduler.session.outcome import Discarded, Enqueued, Evicted, JobOutcome, Outcome, Placed, Unfit
 from vcledger.scheduler.session.run import run
 from vcledger.scheduler.state import Flow
 from volcano.events.base import Subject, TaskRef
 from volcano.events.binding import BindQueued
 from volcano.events.scheduling import AllocationDiscarded, CycleEnded, JobConsidered, JobEnqueued
-
-EVICTING = frozenset({"preempt", "reclaim"})
-"""Actions whose decisions are evictions, which the bind flow does not carry out."""
 
 
 class Refused(NamedTuple):
@@ -61,8 +61,15 @@ def run_session(hand: Hand, conf: SessionConf) -> None:
     mirror.refresh()
     if mirror.waiting:
         number = flow.cycle + 1
-        outcome = run(mirror, conf, seed=flow.config.seed, cycle=number, now=hand.now, only=list(mirror.waiting))
+        seed, waiting, spared = flow.config.seed, list(mirror.waiting), _spared(flow, hand.now)
+        outcome = run(mirror, conf, seed=seed, cycle=number, now=hand.now, only=waiting, spared=spared)
         _Writing(hand, mirror, outcome).write()
+
+
+def _spared(flow: Flow, now: int) -> dict[str, None]:
+    """The tasks, by UID, that no session is to evict now."""
+    refused = [uid for uid, one in flow.refused.items() if one.until > now]
+    return dict.fromkeys([*flow.tasks, *flow.evictions, *refused])
 
 
 def mirror_of(flow: Flow) -> Mirror:
@@ -70,9 +77,10 @@ def mirror_of(flow: Flow) -> Mirror:
     if flow.mirror is None:
         flow.mirror = Mirror(
             flow.cache,
-            lambda ref: flow.pods.get(f"{ref.namespace}/{ref.name}"),
+            lambda ref: flow.pods.get(f"{ref.namespace}/{ref.name}") or flow.noted.get(f"{ref.namespace}/{ref.name}"),
             claims=flow.claims.latest,
             volumes=flow.volumes.latest,
+            nominated=flow.nominated,
         )
     return flow.mirror
 
@@ -86,6 +94,7 @@ class _Writing:
         self.reserved: list[str] = []
         self.chosen: dict[str, Chosen] = {}
         self.enqueued = self.allocated = self.pipelined = self.discarded = self.unschedulable = 0
+        self.evicted: dict[str, list[Evicted]] = {}
 
     def write(self) -> None:
         """Everything that is news, between the cycle's beginning and its end."""
@@ -97,9 +106,11 @@ class _Writing:
         for decision in outcome.decisions:
             if isinstance(decision, Enqueued):
                 self._enqueued(decision)
-            elif isinstance(decision, Placed) and decision.pipelined:
+            elif isinstance(decision, Evicted):
+                self._evicted(decision)
+            elif decision.pipelined:
                 self._pipelined(decision)
-            elif isinstance(decision, Placed):
+            else:
                 places.setdefault(decision.task.job, []).append(decision)
         refused = {job: found for job, some in places.items() if (found := self._placed(job, some)) is not None}
         for one in outcome.discarded:
@@ -123,6 +134,7 @@ class _Writing:
             pipelined=self.pipelined,
             discarded=self.discarded,
             unschedulable=self.unschedulable,
+            evicted=sum(map(len, self.evicted.values())),
         )
 
     # --- jobs -----------------------------------------------------------------------------------------------------
@@ -215,12 +227,20 @@ class _Writing:
         )
         hand.add(place.subject_of(task), event, cause=position)
 
+    def _evicted(self, one: Evicted) -> None:
+        """A task is told to go."""
+        task, group = one.task, subject_of(self.mirror.groups[one.task.job])
+        subject, event = evicted_of(one)
+        evictor.evict(self.hand, subject, event, group, task.position or None)
+        self.evicted.setdefault(one.preemptor.uid if one.preemptor is not None else "", []).append(one)
+
     def _pipelined(self, one: Placed) -> None:
-        """A task is promised what is being released; told once for each node."""
-        if self.flow.promised.get(one.task.uid) == one.node:
+        """A task is promised what is being released; told once for each node, and whenever somebody was evicted."""
+        for_it = tuple(ref_on(gone.task, gone.node) for gone in self.evicted.get(one.task.uid, ()))
+        if self.flow.promised.get(one.task.uid) == one.node and not for_it:
             return
         self.pipelined += 1
-        subject, event = placed_of(one, self.mirror, 0)
+        subject, event = promised_of(one, self.mirror, for_it)
         self.hand.add(subject, event, cause=one.task.position or None)
 
     def _unfit(self, unfit: Unfit) -> None:
@@ -239,4 +259,4 @@ class _Writing:
             hand.effect(position, Patch("Pod", task.namespace, task.name, body, "status"))
 
 
-__all__ = ["EVICTING", "mirror_of", "run_session"]
+__all__ = ["mirror_of", "run_session"]

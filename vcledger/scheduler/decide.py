@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from vcledger.scheduler import allocate, binder, housekeeping, resyncer, volume_binder
+from vcledger.scheduler import allocate, binder, evictor, housekeeping, resyncer, volume_binder
 from vcledger.scheduler.decision import INFERRED, NOTHING, RECORDED, Decision, Draft, Hand
 from vcledger.scheduler.inputs import (
     Allocate,
@@ -142,6 +142,10 @@ def _noticed(hand: Hand, given: Noticed) -> None:
         housekeeping.recovered(hand)
     elif given.what == "lost":
         housekeeping.lost_with_pod(hand, given)
+    elif given.what == "going":
+        evictor.going(hand, given)
+    elif given.what == "left":
+        evictor.left(hand, given)
     elif given.what == "flush":
         if flow.synced:
             binder.flush(hand, whole=given.key == "whole")
@@ -170,6 +174,11 @@ def _answered(hand: Hand, given: Answered) -> None:
     elif intent.kind == "condition":
         if isinstance(request, Patch):
             binder.condition_answered(hand, position, intent, request, given.answer)
+    elif intent.kind == "mark":
+        if isinstance(request, Patch):
+            evictor.mark_answered(hand, position, intent, request, given.answer)
+    elif intent.kind == "evict":
+        evictor.answered(hand, position, intent, given.answer)
     elif intent.kind == "resync":
         resyncer.answered(hand, position, intent, given.answer)
     elif intent.kind == "handler":

@@ -107,19 +107,20 @@ class Hand:
         """A request for after the commit."""
         self.effects.append(Effect(intent, request))
 
-    def tell(self, task: TaskRef, position: int, reason: str, message: str, *, warning: bool) -> None:
-        """A core Event about a pod, for people. Nothing waits for its answer."""
+    def tell(self, about: TaskRef | Subject, position: int, reason: str, message: str, *, warning: bool) -> None:
+        """A core Event about a pod, or whatever the stream is of, for people. Nothing waits for its answer."""
         body = event_of(
-            task.namespace,
-            task.name,
-            task.uid,
+            about.namespace,
+            about.name,
+            about.uid,
             reason=reason,
             message=message,
             warning=warning,
             position=position,
             now=self.now,
+            kind=about.kind if isinstance(about, Subject) else "Pod",
         )
-        self.effect(position, Create("Event", task.namespace, body))
+        self.effect(position, Create("Event", about.namespace, body))
 
     def decision(self) -> Decision:
         return Decision(self.events, self.effects, self.then)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from projections.cache.fold import evolve as evolve_cache
 from projections.cache.state import HAS_ANTI_AFFINITY, PodRef
 from projections.diagnosis.views import PlacedPod
-from vcledger.scheduler import charges
+from vcledger.scheduler import charges, fold_evictions
 from vcledger.scheduler.fold_events import APPLY, drop, end, forget_resync, resync_key, watch_key
 from vcledger.scheduler.inputs import Noticed
+from vcledger.scheduler.session.actions.preempt import makes_way
 from vcledger.scheduler.session.mirror import Mirror
+from vcledger.scheduler.session.plugins.conformance import is_critical
 from vcledger.scheduler.state import Flow, FlowTask
 from vcledger.scheduler.transitions import BEFORE_BINDING, Phase, Step, after
 from volcano.events.base import Recorded
@@ -82,6 +84,8 @@ def _observe(flow: Flow, recorded: Recorded, event: Change, raw: bytes | None) -
         _keep_raw(flow, name, recorded, raw)
     elif kind == "PersistentVolumeClaim":
         _keep_raw(flow, f"{recorded.namespace}/{name}", recorded, raw)
+    if flow.evictions:
+        fold_evictions.still_leaving(flow)
     _jobs_over(flow, recorded.position)
 
 
@@ -132,11 +136,14 @@ def _observe_pod(flow: Flow, recorded: Recorded, pod: Pod) -> None:
         flow.pods.pop(key, None)
         flow.placed.pop(key, None)
         flow.guarded.pop(key, None)
+        flow.noted.pop(key, None)
     if old is not None and (ref is None or ref.uid != old.uid):
         pod_gone(flow, old.namespace, old.name, old.uid, recorded.position)
     task = flow.tasks.get(ref.uid) if ref is not None else None
     if ref is not None and task is not None:
         _follow(flow, task, ref, recorded.position)
+    if ref is not None and flow.evictions:
+        fold_evictions.seen(flow, ref, recorded.position)
     _jobs_over(flow, recorded.position)
 
 
@@ -154,6 +161,10 @@ def _keep_pod(flow: Flow, key: str, ref: PodRef, pod: Pod) -> None:
         flow.guarded[key] = None
     else:
         flow.guarded.pop(key, None)
+    if ref.node_name and ref.phase not in _OVER and (is_critical(pod) or makes_way(pod)):
+        flow.noted[key] = pod
+    else:
+        flow.noted.pop(key, None)
 
 
 def pod_gone(flow: Flow, namespace: str, name: str, uid: str, position: int) -> None:
@@ -161,6 +172,7 @@ def pod_gone(flow: Flow, namespace: str, name: str, uid: str, position: int) -> 
     for store in (flow.attempts, flow.handlers, flow.said, flow.conditions, flow.promised):
         store.pop(uid, None)
     forget_resync(flow, resync_key(namespace, name, uid))
+    fold_evictions.gone(flow, uid, position)
     task = flow.tasks.get(uid)
     if task is not None:
         if task.phase is Phase.DOUBT:

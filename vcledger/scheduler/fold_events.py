@@ -13,12 +13,12 @@ from typing import Any
 
 from projections.cache import jobs, pods
 from projections.diagnosis.views import PlacedPod
-from vcledger.scheduler import bodies, charges
+from vcledger.scheduler import bodies, charges, fold_evictions
 from vcledger.scheduler.assumed import Assumption
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.state import Condition, Doubt, Flow, FlowTask, Handler, Intent, Recovery
 from vcledger.scheduler.transitions import Phase, Step, after
-from volcano.events import binding, cleanup, node_sync, recovery, resync, scheduling, volume
+from volcano.events import binding, cleanup, eviction, node_sync, recovery, resync, scheduling, volume
 from volcano.events.base import DomainEvent, Recorded
 from volcano.events.observation import ListCompleted
 
@@ -112,6 +112,7 @@ def _allocated(flow: Flow, at: Recorded, event: scheduling.TaskAllocated) -> Non
     flow.said.pop(at.uid, None)
     flow.said.pop(event.job, None)
     flow.promised.pop(at.uid, None)
+    flow.nominated.pop(at.uid, None)
     pod = flow.pods.get(task.key)
     if pod is not None:
         flow.coming[task.key] = PlacedPod.of(pod, event.node)
@@ -146,6 +147,8 @@ def _enqueued(flow: Flow, at: Recorded, event: scheduling.JobEnqueued) -> None:
 
 def _pipelined(flow: Flow, at: Recorded, event: scheduling.TaskPipelined) -> None:
     flow.promised[at.uid] = event.node
+    if event.waits_for:
+        flow.nominated[at.uid] = event.node
 
 
 def _considered(flow: Flow, at: Recorded, event: scheduling.JobConsidered) -> None:
@@ -386,7 +389,9 @@ def _bind_failed(flow: Flow, at: Recorded, event: binding.BindFailed) -> None:
 
 def _condition_patched(flow: Flow, at: Recorded, event: binding.PodConditionPatched) -> None:
     _close(flow, at.causation)
-    if at.uid in flow.conditions:
+    if event.type == bodies.DISRUPTION_TARGET:
+        fold_evictions.marked(flow, at, event)
+    elif at.uid in flow.conditions:
         flow.conditions[at.uid] = Condition(event.reason, event.message, event.new_resource_version)
 
 
@@ -394,6 +399,8 @@ def _condition_refused(flow: Flow, at: Recorded, event: binding.PodConditionPatc
     """What may go through another time is written again with the next failure, or when the task is next tried. What the
     server will never have is not, until there is something else to say."""
     _close(flow, at.causation)
+    if event.type == bodies.DISRUPTION_TARGET:
+        return
     if event.reason == SCHEDULER_ERROR or event.code not in _NEVER:
         flow.conditions.pop(at.uid, None)
 
@@ -412,6 +419,8 @@ def _resync_queued(flow: Flow, at: Recorded, event: resync.ResyncQueued) -> None
         flow.intents.pop(task.intent, None)
     if task is not None:
         task.cause = at.position
+    if event.reason == LOST:
+        fold_evictions.in_doubt(flow, at.uid)
     flow.resync.retry(_resync_key(at), flow.now + micros(event.delay_seconds), event.attempt)
 
 
@@ -446,6 +455,7 @@ def _resync_succeeded(flow: Flow, at: Recorded, event: resync.ResyncSucceeded) -
             pods.forget_missing_pod(flow.cache, key)
         _gone(flow, at)
         return
+    fold_evictions.resynced(flow, at.uid)
     task = flow.tasks.get(at.uid)
     if task is not None and task.phase in (Phase.FAILED, Phase.DOUBT):
         task.phase = after(task.phase, Step.RESYNCED)
@@ -459,6 +469,7 @@ def _gone(flow: Flow, at: Recorded) -> None:
     cache, task = flow.cache, flow.tasks.get(at.uid)
     for store in (flow.attempts, flow.said, flow.conditions, flow.promised):
         store.pop(at.uid, None)
+    fold_evictions.gone(flow, at.uid, at.position)
     if task is not None:
         charges.release(flow, task)
         task.phase = Phase.ENDED
@@ -597,6 +608,7 @@ APPLY: dict[type[DomainEvent], Apply] = {
     scheduling.JobEnqueued: _enqueued,
     scheduling.TaskPipelined: _pipelined,
     scheduling.JobConsidered: _considered,
+    scheduling.TaskEvicted: fold_evictions.decided,
     volume.VolumesAssumed: _assumed,
     volume.PVUpdateRequested: _update_requested,
     volume.PVCUpdateRequested: _update_requested,
@@ -614,6 +626,9 @@ APPLY: dict[type[DomainEvent], Apply] = {
     binding.BindFailed: _bind_failed,
     binding.PodConditionPatched: _condition_patched,
     binding.PodConditionPatchFailed: _condition_refused,
+    eviction.EvictRequested: fold_evictions.requested,
+    eviction.EvictSucceeded: fold_evictions.succeeded,
+    eviction.EvictFailed: fold_evictions.failed,
     resync.ResyncQueued: _resync_queued,
     resync.ResyncRequested: _resync_requested,
     resync.ResyncSucceeded: _resync_succeeded,

@@ -9,7 +9,7 @@ is over: Volcano's goes on being retried (fact 18), and its outcome is the same,
 
 from __future__ import annotations
 
-from vcledger.scheduler import binder
+from vcledger.scheduler import binder, evictor
 from vcledger.scheduler.decision import RECORDED, Hand
 from vcledger.scheduler.fold_events import LOST, cleanup_key
 from vcledger.scheduler.inputs import Noticed
@@ -126,14 +126,15 @@ def clean_up(hand: Hand, key: str) -> None:
 
 
 def restart(hand: Hand, snapshot: int | None = None) -> None:
-    """What was in flight when the process died is in doubt: bindings are settled by a read of the pod, updates by a
-    read of what they updated. Conditions are not sent again."""
+    """What was in flight when the process died is in doubt: bindings and evictions are settled by a read of the pod,
+    updates by a read of what they updated. Conditions are not sent again."""
     flow = hand.flow
     binds = [(task.intent, task) for task in flow.tasks.values() if task.phase in (Phase.BINDING, Phase.DOUBT)]
     seen = [(task.intent, task) for task in flow.tasks.values() if task.phase is Phase.SEEN]
     held = {position: intent for position, intent in flow.intents.items() if intent.kind in ("pv", "pvc")}
     known = [position for position, _ in (*binds, *seen)]
-    doubts = sorted({*known, *held, *(doubt.intent for doubt in flow.doubts.values())})
+    updates = [doubt.intent for doubt in flow.doubts.values()]
+    doubts = sorted({*known, *held, *updates, *evictor.in_flight(flow)})
     started = hand.add(LOOP, RecoveryStarted(head=flow.position, snapshot=snapshot, in_doubt=tuple(doubts)), cause=None)
     for _, task in binds:
         if task.phase is Phase.BINDING:
@@ -147,6 +148,7 @@ def restart(hand: Hand, snapshot: int | None = None) -> None:
         queue_doubt(hand, subject, position, type_of(intent.kind), 1, started)
     for _, task in seen:
         binder.settle_seen(hand, task, started)
+    evictor.restart(hand, started)
     _orphans(hand, known)
 
 
@@ -168,6 +170,8 @@ def _orphans(hand: Hand, known: list[int]) -> None:
             hand.add(subject, event, cause=position)
         elif intent.kind == "bind" and position not in known:
             binder.orphan(hand, position, intent)
+        elif intent.kind in ("mark", "evict"):
+            evictor.orphan(hand, position, intent)
 
 
 def lost_with_pod(hand: Hand, notice: Noticed) -> None:

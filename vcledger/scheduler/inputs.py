@@ -73,6 +73,9 @@ class Noticed(Input, frozen=True):
     ended      a task (UID) can't go on: its pod is over or elsewhere, its assumptions must go
     seen       a task (UID) whose answer was lost was seen bound to our node
     lost       a task (UID) whose bind was in doubt, and whose pod is gone; `detail` is intent, node and pod
+    going      a task (UID) that is to go was seen going, and no answer to come says so
+    left       a task (UID) that was to go, and whose pod is gone before it was asked for, or while that was in doubt;
+               `detail` is intent (0: none), node, pod and job
     changed    a claim or volume that a task (UID) waits for
     flush      the bind queue has a batch
     recovered  nothing is in doubt any more

@@ -1,7 +1,7 @@
-"""The resync queue: a task whose bind went wrong is read again until the two sides agree.
+"""The resync queue: a task whose bind or eviction went wrong is read again until the two sides agree.
 
-Owns what follows from each answer of such a read, for a failed bind and for one whose answer was lost, and the calls of
-the task's own handler of bind errors. Must not know volumes. Called by `vcledger.scheduler.decide`.
+Owns what follows from each answer of such a read, for a failure and for an answer that was lost, and the calls of the
+task's own handler of bind errors. Must not know volumes. Called by `vcledger.scheduler.decide`.
 
 Source: the seed's processResyncTask and syncTask. Unlike Volcano from v1.9 on, the handler belongs to the task across
 re-reads and is called until it has succeeded.
@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import msgspec
 
-from vcledger.scheduler import binder
+from vcledger.scheduler import binder, evictor
 from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, ref_of
+from vcledger.scheduler.eviction_steps import EvictPhase
 from vcledger.scheduler.fold_events import LOST, resync_key, wants_handler
 from vcledger.scheduler.queues import backoff_microseconds
 from vcledger.scheduler.requests import Answer, CallHandler, Get
-from vcledger.scheduler.state import SECOND, Flow, FlowTask, Intent
+from vcledger.scheduler.state import SECOND, Eviction, Flow, FlowTask, Intent
 from vcledger.scheduler.transitions import Phase
 from volcano.events.base import Subject
 from volcano.events.observation import ObjectModified
@@ -55,7 +56,7 @@ def ask(hand: Hand, key: str) -> None:
     """The read, now that it is due."""
     flow = hand.flow
     subject = _subject(key)
-    task = flow.tasks.get(subject.uid)
+    task = flow.tasks.get(subject.uid) or flow.evictions.get(subject.uid)
     event = ResyncRequested(job=_job(flow, subject), attempt=_attempt(flow, key))
     position = hand.add(subject, event, cause=task.cause if task is not None else None)
     hand.effect(position, Get("Pod", subject.namespace, subject.name))
@@ -120,14 +121,19 @@ def _failed(hand: Hand, subject: Subject, position: int, answer: Answer) -> None
     )
     cause = hand.add(subject, event, cause=position, known=RECORDED)
     _call_handler(hand, subject, cause)
-    task = flow.tasks.get(subject.uid)
-    reason = LOST if task is not None and task.phase is Phase.DOUBT else "ResyncFailed"
+    task, eviction = flow.tasks.get(subject.uid), flow.evictions.get(subject.uid)
+    doubt = (task is not None and task.phase is Phase.DOUBT) or _in_doubt(eviction)
+    reason = LOST if doubt else "ResyncFailed"
     _requeue(hand, subject, job, reason, attempt + 1, cause)
+
+
+def _in_doubt(eviction: Eviction | None) -> bool:
+    return eviction is not None and eviction.phase is EvictPhase.DOUBT
 
 
 def _requeue(hand: Hand, subject: Subject, job: str, reason: str, attempt: int, cause: int) -> None:
     delay = backoff_microseconds(attempt, hand.flow.config.resync_base_microseconds)
-    task = hand.flow.tasks.get(subject.uid)
+    task = hand.flow.tasks.get(subject.uid) or hand.flow.evictions.get(subject.uid)
     node = task.node if task is not None else ""
     event = ResyncQueued(job=job, attempt=attempt, delay_seconds=delay / SECOND, reason=reason, node=node)
     hand.add(subject, event, cause=cause)
@@ -148,6 +154,8 @@ def _gone(hand: Hand, subject: Subject, task: FlowTask | None, position: int, ot
         _resolve(hand, task, "object-gone", 404, "the pod is gone", position)
         failure = Failure(404, "NotFound", f'pods "{task.name}" not found')
         binder.fail_bind(hand, task, failure, intent=task.intent, cause=position, resynced=True)
+    if not told:
+        evictor.found_gone(hand, subject.uid, position)
     event = ResyncSucceeded(job=job, attempt=attempt, found=bool(other), pod_uid=other)
     cause = hand.add(subject, event, cause=position, known=RECORDED)
     _call_handler(hand, subject, cause)
@@ -166,6 +174,9 @@ def _found(hand: Hand, subject: Subject, task: FlowTask | None, position: int, p
     node = pod.spec.node_name
     if task is not None and task.phase is Phase.DOUBT and not _settled(hand, task, node, position):
         return
+    eviction, what = flow.evictions.get(subject.uid), evictor.Found.SETTLED
+    if eviction is not None and eviction.phase is EvictPhase.DOUBT:
+        what = evictor.found(hand, eviction, pod, position)
     key = resync_key(subject.namespace, subject.name, subject.uid)
     event = ResyncSucceeded(
         job=_job(flow, subject),
@@ -178,6 +189,10 @@ def _found(hand: Hand, subject: Subject, task: FlowTask | None, position: int, p
     )
     cause = hand.add(subject, event, cause=position, known=RECORDED)
     _call_handler(hand, subject, cause)
+    if eviction is not None and what is evictor.Found.ONCE_MORE:
+        evictor.once_more(hand, eviction, cause)
+    elif eviction is not None and what is evictor.Found.UNKNOWN:
+        _requeue(hand, subject, eviction.job, LOST, _attempt(flow, key) + 1, cause)
 
 
 def _settled(hand: Hand, task: FlowTask, node: str, position: int) -> bool:

@@ -23,12 +23,23 @@ from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler.assumed import AssumeCache, Assumption
 from vcledger.scheduler.fold import SENT_BACK, Change, evolve
 from vcledger.scheduler.queues import Item, WorkQueue
-from vcledger.scheduler.state import Condition, Doubt, Flow, FlowConfig, FlowTask, Handler, Intent, Recovery
+from vcledger.scheduler.state import (
+    Condition,
+    Doubt,
+    Eviction,
+    Flow,
+    FlowConfig,
+    FlowTask,
+    Handler,
+    Intent,
+    Recovery,
+    Refusal,
+)
 from volcano.events.base import Recorded
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
-VERSION = CACHE_VERSION * 1_000 + 5
+VERSION = CACHE_VERSION * 1_000 + 6
 """To be raised with every change of the flow's fold or of these bytes; the cache's is part of it."""
 
 
@@ -84,6 +95,10 @@ class Image(msgspec.Struct, array_like=True):
     considered: dict[str, str]
     promised: dict[str, str]
     admitted: dict[str, str]
+    evictions: dict[str, Eviction]
+    refused: dict[str, Refusal]
+    nominated: dict[str, str]
+    noted: dict[str, Pod]
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -138,6 +153,10 @@ def dump(flow: Flow) -> bytes:
         flow.considered,
         flow.promised,
         flow.admitted,
+        flow.evictions,
+        flow.refused,
+        flow.nominated,
+        flow.noted,
     )
     return _encoder.encode(image)
 
@@ -163,6 +182,8 @@ def load(flow: Flow, data: bytes) -> Flow:
     flow.tasks, flow.attempts, flow.handlers = image.tasks, image.attempts, image.handlers
     flow.said, flow.conditions, flow.cycle = image.said, image.conditions, image.cycle
     flow.considered, flow.promised, flow.admitted = image.considered, image.promised, image.admitted
+    flow.evictions, flow.refused = image.evictions, image.refused
+    flow.nominated, flow.noted = image.nominated, image.noted
     flow.watchers = {key: dict.fromkeys(users) for key, users in image.watchers.items()}
     flow.bind_queue, flow.waiting = image.bind_queue, image.waiting
     flow.unreadable = image.unreadable

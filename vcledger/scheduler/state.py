@@ -18,6 +18,7 @@ from projections.cache import Cache, CacheConfig, digest
 from projections.cache.models import EXACT
 from projections.diagnosis.views import NodeView, PlacedPod
 from vcledger.scheduler.assumed import AssumeCache
+from vcledger.scheduler.eviction_steps import EvictPhase
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import BASE_MICROSECONDS, WorkQueue
 from vcledger.scheduler.session.conf import SessionConf
@@ -101,9 +102,46 @@ class FlowTask(msgspec.Struct, gc=False):
         return bool(self.bindings or self.provisions or self.shared) and not self.volumes_ready
 
 
+class Eviction(msgspec.Struct, gc=False):
+    """A task that was told to go, from the decision at position `decided` until its pod is seen going.
+
+    posts       the requests sent for it, the last at `post_at` with the intent at position `intent`
+    marked      what its conditions say by our hand, '' while they do not
+    cause       the position of the last event of its chain
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    job: str
+    node: str
+    phase: EvictPhase
+    decided: int
+    action: str = ""
+    cause: int = 0
+    posts: int = 0
+    post_at: int = 0
+    intent: int = 0
+    marked: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Refusal(NamedTuple):
+    """Evictions of a pod that failed: so many times in a row, when it may be chosen again (microseconds), and what its
+    conditions say since."""
+
+    times: int
+    until: int
+    marked: str = ""
+
+
 class Intent(NamedTuple):
-    """A request that is out, by the position of its event. `kind` is bind, pv, pvc, resync, ask, condition or handler;
-    `key` the object, or for `ask` the position of the intent that is asked about."""
+    """A request that is out, by the position of its event. `kind` is bind, pv, pvc, resync, ask, condition, handler,
+    mark (the conditions of a pod that is to go) or evict; `key` the object, or for `ask` the position of the intent
+    that is asked about."""
 
     kind: str
     uid: str
@@ -164,6 +202,11 @@ class Flow:
     cycle       the number of the last cycle that had news
     considered  what was last said of a job in a session; `promised` the node that a task (UID) was last promised there;
                 `admitted` the PodGroup's UID with which a job was last taken into its queue
+    evictions   tasks (by UID) that were told to go and have not been seen going
+    refused     pods (UIDs) whose last eviction failed
+    nominated   the node that evictions make room on for a task (UID)
+    noted       pods on nodes, whole, that a choice of victims looks at: those of the cluster's own priority classes,
+                and those that make way
     coming      pods on their way, as they will stand on their nodes
     guarded     the pods whose own anti-affinity concerns everybody
     unreadable  nodes whose newest object could not be read, and why
@@ -193,6 +236,10 @@ class Flow:
         self.considered: dict[str, str] = {}
         self.promised: dict[str, str] = {}
         self.admitted: dict[str, str] = {}
+        self.evictions: dict[str, Eviction] = {}
+        self.refused: dict[str, Refusal] = {}
+        self.nominated: dict[str, str] = {}
+        self.noted: dict[str, Pod] = {}
         self.volumes: AssumeCache[PersistentVolume] = AssumeCache(self.cache.volumes)
         self.claims: AssumeCache[PersistentVolumeClaim] = AssumeCache(self.cache.claims)
         self.watchers: dict[str, dict[str, None]] = {}
@@ -234,7 +281,7 @@ class Flow:
     @property
     def idle(self) -> bool:
         """No task is on its way, no queue holds anything, no request is out."""
-        busy = self.bind_queue or self.waiting or self.intents or self.notices or self.doubts
+        busy = self.bind_queue or self.waiting or self.intents or self.notices or self.doubts or self.evictions
         queues = (self.resync, self.cleanup, self.node_sync, self.doubt_queue)
         moving = any(task.phase not in (Phase.BOUND, Phase.ASSUMED) for task in self.tasks.values())
         return not (busy or moving or any(len(queue) for queue in queues))
@@ -283,8 +330,10 @@ class Flow:
         said += [self.cycle, *(sorted(one.items()) for one in (self.considered, self.promised, self.admitted))]
         seen = [sorted(self.versions.items()), sorted((key, list(users)) for key, users in self.watchers.items())]
         assumed = [self.volumes.rows(), self.claims.rows()]
-        pods = [sorted(self.pods), sorted(self.placed), sorted(self.guarded), sorted(self.coming)]
-        return [tasks, queues, handlers, recovery, small, rest, said, seen, assumed, pods]
+        pods = [sorted(self.pods), sorted(self.placed), sorted(self.guarded), sorted(self.coming), sorted(self.noted)]
+        going = [msgspec.structs.astuple(one) for _, one in sorted(self.evictions.items())]
+        refused = [going, sorted(self.refused.items()), sorted(self.nominated.items())]
+        return [tasks, queues, handlers, recovery, small, rest, said, seen, assumed, pods, refused]
 
 
 __all__ = [
@@ -292,6 +341,7 @@ __all__ = [
     "SECOND",
     "Condition",
     "Doubt",
+    "Eviction",
     "Flow",
     "FlowConfig",
     "FlowTask",
@@ -299,4 +349,5 @@ __all__ = [
     "HeldView",
     "Intent",
     "Recovery",
+    "Refusal",
 ]

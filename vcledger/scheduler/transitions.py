@@ -9,7 +9,9 @@ two things (an answer that was lost) or where an observation does it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 
 class Phase(StrEnum):
@@ -129,9 +131,14 @@ def after(phase: Phase, step: Step) -> Phase:
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram, steps between the same two phases on one arrow."""
-    arrows: dict[tuple[Phase, Phase], list[str]] = {}
-    for (before, step), then in TRANSITIONS.items():
+    """The table as a Mermaid state diagram."""
+    return diagram_of(TRANSITIONS)
+
+
+def diagram_of(table: Mapping[Any, StrEnum]) -> str:
+    """A table as a Mermaid state diagram, steps between the same two phases on one arrow."""
+    arrows: dict[tuple[StrEnum, StrEnum], list[str]] = {}
+    for (before, step), then in table.items():
         if before is not then:
             arrows.setdefault((before, then), []).append(step.value)
     lines = ["stateDiagram-v2"]
@@ -140,4 +147,4 @@ def diagram() -> str:
     return "\n".join(lines) + "\n"
 
 
-__all__ = ["BEFORE_BINDING", "TRANSITIONS", "IllegalTransition", "Phase", "Step", "after", "diagram"]
+__all__ = ["BEFORE_BINDING", "TRANSITIONS", "IllegalTransition", "Phase", "Step", "after", "diagram", "diagram_of"]

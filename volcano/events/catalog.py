@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from volcano.events import binding, cleanup, node_sync, observation, recovery, resync, scheduling, volume
+from volcano.events import binding, cleanup, eviction, node_sync, observation, recovery, resync, scheduling, volume
 from volcano.events.base import RECORDING, SCHEDULER, DomainEvent
 from volcano.objects import kinds
 
@@ -130,6 +130,7 @@ TYPES: tuple[EventType, ...] = (
         binding.PodConditionPatched,
         binding.PodConditionPatchFailed,
     ),
+    *_family("eviction", "Pod", eviction.EvictRequested, eviction.EvictSucceeded, eviction.EvictFailed),
     *_family(
         "resync",
         "Pod",

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from cli.common import Failure
 from cli.main import app
-from vcledger.schedule.scheduler import Options, session_of
-from vcledger.scheduler.session.conf import DEFAULT_CONF, ConfInvalid, NotSupported
+from vcledger.schedule.scheduler import Options
+from vcledger.scheduler.session.conf import DEFAULT_CONF, ConfInvalid, read_conf
 
 CONF = """\
 actions: "enqueue, allocate"
@@ -25,27 +25,28 @@ tiers:
 
 def test_without_a_file_volcanos_own_configuration_decides() -> None:
     config = Options(seed=9).flow()
-    assert config.session == session_of(DEFAULT_CONF)
+    assert config.session == read_conf(DEFAULT_CONF)
     assert config.session is not None and config.session.actions == ("enqueue", "allocate", "backfill")
     assert config.seed == 9
 
 
 def test_a_file_says_actions_and_plugins() -> None:
-    conf = session_of(CONF)
+    conf = read_conf(CONF)
     assert conf.actions == ("enqueue", "allocate")
     assert [one.name for one in conf.plugins()] == ["gang", "binpack"]
     assert Options(session=conf).flow().session is conf
 
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim"])
-def test_what_evicts_is_refused(action: str) -> None:
-    with pytest.raises(NotSupported, match=f"actions: {action} evicts pods"):
-        session_of(CONF.replace("allocate", f"allocate, {action}"))
+def test_what_evicts_is_taken_too(action: str) -> None:
+    conf = read_conf(CONF.replace("allocate", f"allocate, {action}"))
+    assert action in conf.actions
+    assert Options(session=conf).flow().session is conf
 
 
 def test_a_mistake_in_the_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfInvalid, match="unknown action 'alocate'"):
-        session_of(CONF.replace("allocate", "alocate"))
+        read_conf(CONF.replace("allocate", "alocate"))
     told = CliRunner().invoke(
         app, ["schedule", "--config", str(tmp_path / "none.yaml"), "--db", str(tmp_path / "l.db")]
     )

@@ -53,7 +53,7 @@ def _news(outcome: Outcome, mirror: Mirror, said: MutableMapping[str, str] | Non
         if isinstance(decision, Enqueued):
             found.append(enqueued_of(decision, mirror))
         elif isinstance(decision, Evicted):
-            found.append(_evicted(decision))
+            found.append(evicted_of(decision))
         elif not decision.pipelined or _is_news(said, decision.task.uid, f"pipelined {decision.node}"):
             job = decision.task.job
             counts[job] = counts.get(job, 0) + 1
@@ -128,27 +128,44 @@ def enqueued_of(decision: Enqueued, mirror: Mirror) -> tuple[Subject, JobEnqueue
 
 def placed_of(decision: Placed, mirror: Mirror, count: int) -> tuple[Subject, DomainEvent]:
     """A task got a node or the promise of one; `count` of its job have got one in this cycle, itself among them."""
-    task, job = decision.task, mirror.groups[decision.task.job]
-    row = mirror.nodes.row.get(decision.node)
-    info = mirror.nodes.infos[row] if row is not None else None
-    node_uid = info.node.metadata.uid if info is not None and info.node is not None else ""
-    request, ready, needed = _amounts(mirror, task.request), job.ready_count + count, job.min_available
     if decision.pipelined:
-        return _of_task(task), TaskPipelined(
-            job=job.uid, node=decision.node, node_uid=node_uid, request=request, gang_ready=ready, gang_needed=needed
-        )
+        return promised_of(decision, mirror, (), count)
+    task, job = decision.task, mirror.groups[decision.task.job]
     return _of_task(task), TaskAllocated(
         job=job.uid,
         node=decision.node,
-        node_uid=node_uid,
-        request=request,
+        node_uid=_node_uid(mirror, decision.node),
+        request=_amounts(mirror, task.request),
         score=decision.score,
-        gang_ready=ready,
-        gang_needed=needed,
+        gang_ready=job.ready_count + count,
+        gang_needed=job.min_available,
     )
 
 
-def _evicted(decision: Evicted) -> tuple[Subject, DomainEvent]:
+def promised_of(
+    decision: Placed, mirror: Mirror, waits_for: tuple[TaskRef, ...], count: int = 0
+) -> tuple[Subject, TaskPipelined]:
+    """A task is promised what is being released on a node; `waits_for` are those that were evicted for it."""
+    task, job = decision.task, mirror.groups[decision.task.job]
+    return _of_task(task), TaskPipelined(
+        job=job.uid,
+        node=decision.node,
+        node_uid=_node_uid(mirror, decision.node),
+        request=_amounts(mirror, task.request),
+        waits_for=waits_for,
+        gang_ready=job.ready_count + count,
+        gang_needed=job.min_available,
+    )
+
+
+def _node_uid(mirror: Mirror, name: str) -> str:
+    row = mirror.nodes.row.get(name)
+    info = mirror.nodes.infos[row] if row is not None else None
+    return info.node.metadata.uid if info is not None and info.node is not None else ""
+
+
+def evicted_of(decision: Evicted) -> tuple[Subject, TaskEvicted]:
+    """A task is told to go."""
     preemptor = ref_on(decision.preemptor, "") if decision.preemptor is not None else None
     return _of_task(decision.task), TaskEvicted(
         job=decision.task.job,
@@ -241,8 +258,10 @@ __all__ = [
     "discarded_of",
     "enqueued_of",
     "events_of",
+    "evicted_of",
     "placed_of",
     "positions",
+    "promised_of",
     "ref_on",
     "started_of",
     "subject_of",

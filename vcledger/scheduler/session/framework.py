@@ -8,7 +8,7 @@ Source: Volcano's pkg/scheduler/framework (session.go, session_plugins.go).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from hashlib import blake2b
@@ -109,7 +109,8 @@ class Session:
     `waiting` are the jobs that have pending tasks, `unadmitted` those that have not been taken into their queue:
     whoever goes through jobs goes through these, as a session has many others. `feasible` answers where a task may go.
     `done` are the operations that stand, in their order, by their id; `held` what the jobs concerned had before.
-    `chooser` decides on nodes in place of scores and seed."""
+    `chooser` decides on nodes in place of scores and seed. `spared` are tasks (UIDs) that are not to be evicted,
+    whatever the plugins say."""
 
     def __init__(
         self,
@@ -134,6 +135,7 @@ class Session:
         self.read: Callable[[SessionTask], None] = lambda task: None
         self.feasible: Any = None
         self.chooser: Chooser | None = None
+        self.spared: Collection[str] = ()
         self.done: dict[int, Any] = {}
         self.held: dict[str, Vector] = {}
         self._functions: dict[str, dict[str, Callable[..., Any]]] = {point: {} for point in POINTS}

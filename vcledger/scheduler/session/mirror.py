@@ -11,6 +11,7 @@ and 20). The order in which things came never shows: whoever chooses sorts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -44,7 +45,8 @@ class Mirror:
     """The session's data of one cache. `jobs` are those of a session, `waiting` those of them with a pending task,
     `unadmitted` those that have not been taken into their queue. `pod_of` gives the object of a pod of the cache;
     `claims` and `volumes` are those of the cache unless others are given, such as they are assumed to be (a change of
-    those has to be told by `touch` too).
+    those has to be told by `touch` too). `nominated` are the nodes that tasks (UIDs) are known to be named for, before
+    their pods say so.
 
     `infers_assumed`: a pending pod for one of whose claims a volume is being made for a node (the claim's selected-node
     annotation) counts as Binding there, as the scheduler that asked for it has it, though no watch shows it. For caches
@@ -57,12 +59,13 @@ class Mirror:
         *,
         claims: Mapping[str, PersistentVolumeClaim] | None = None,
         volumes: Mapping[str, PersistentVolume] | None = None,
+        nominated: Mapping[str, str] = MappingProxyType({}),
         infers_assumed: bool = False,
     ) -> None:
         self.cache, self.pod_of = cache, pod_of
         self.claims = cache.claims if claims is None else claims
         self.volumes = cache.volumes if volumes is None else volumes
-        self.infers_assumed = infers_assumed
+        self.nominated, self.infers_assumed = nominated, infers_assumed
         self.exact = cache.policy.name == "exact"
         self.ignores_access_modes = not self.exact
         self._dirty_pods: dict[str, None] = {}
@@ -135,13 +138,18 @@ class Mirror:
         """Brings everything touched up to date."""
         self._dirty_pods.update(self._resyncs)
         if self._everything:
-            self._build(Resources())
+            self._build(Resources((*FIRST_NAMES, *self._names_of_nodes())))
         elif self._dirty_pods or self._dirty_jobs or self._dirty_nodes or self._dirty_queues:
             self._catch_up()
         while self._reader.missing:
             names = sorted({*self.resources.names, *self._reader.missing} - set(FIRST_NAMES))
             self._build(Resources((*FIRST_NAMES, *names)))
         self._resyncs = self._to_be_read_again()
+
+    def _names_of_nodes(self) -> list[str]:
+        """The resources that nodes report: they need columns in any case, so that all is built once."""
+        reported = (info.allocatable.scalars or {} for info in self.cache.nodes.values() if info.ready)
+        return sorted({name for each in reported for name, amount in each.items() if amount} - set(FIRST_NAMES))
 
     def _to_be_read_again(self) -> dict[str, None]:
         """The pods whose resync is queued: it comes with time, beside any event about them. (Who is queued and done

@@ -91,7 +91,7 @@ class Reader:
         if task.status == PENDING:
             self._pods[task.uid] = pod
         task.created = pod.metadata.creation_timestamp or ""
-        task.nominated = pod.status.nominated_node_name
+        task.nominated = self.mirror.nominated.get(task.uid) or pod.status.nominated_node_name
         label = (pod.metadata.labels or {}).get(INDEX_LABEL, "")
         task.index = int(label) if label.isascii() and label.isdigit() else 0
         info = self.mirror.cache.jobs[task.job].tasks.get(task.uid) if task.job in self.mirror.cache.jobs else None

@@ -34,14 +34,15 @@ def run(
     plugins: Mapping[str, PluginFactory] = BUILTIN,
     only: Collection[str] | None = None,
     chooser: Chooser | None = None,
+    spared: Collection[str] = (),
 ) -> Outcome:
     """What a session decides. The same mirror, configuration and seed give the same, whatever way the mirror came to
     its state. `only`: the jobs, by uid, to which the cycle is limited. `chooser`: what decides on nodes, in place of
-    the seed. Raises KeyError for an action or plugin of the configuration that there is not, which `conf.read_conf`
-    refuses."""
+    the seed. `spared`: tasks, by UID, that are not to be evicted. Raises KeyError for an action or plugin of the
+    configuration that there is not, which `conf.read_conf` refuses."""
     mirror.refresh()
     ssn = open_session(mirror, conf, seed=seed, now=now, only=only)
-    ssn.chooser = chooser
+    ssn.chooser, ssn.spared = chooser, spared
     outcome = Outcome(
         cycle, seed, conf.actions, len(ssn.jobs), len(ssn.nodes), len(ssn.queues), conf=conf, mirror=mirror
     )

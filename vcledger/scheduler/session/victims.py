@@ -49,8 +49,8 @@ def _compare_queues(ssn: Session, left: SessionQueue, right: SessionQueue, own: 
 
 
 class OnNodes:
-    """The tasks that may be evicted at all, by queue and row, looked up once for an action. What the session evicts
-    meanwhile stays in the lists, and has another status."""
+    """The tasks that may be evicted at all, by queue and row, looked up once for an action; those that the session is
+    to spare are none. What the session evicts meanwhile stays in the lists, and has another status."""
 
     def __init__(self, ssn: Session, statuses: Collection[int]) -> None:
         self.ssn, self.statuses = ssn, frozenset(statuses)
@@ -58,7 +58,7 @@ class OnNodes:
         for row, tasks in enumerate(ssn.nodes.tasks):
             for task in tasks.values():
                 job = ssn.jobs.get(task.job) if task.preemptable and task.status in self.statuses else None
-                if job is not None:
+                if job is not None and task.uid not in ssn.spared:
                     self.of.setdefault(job.queue, {}).setdefault(row, []).append(task)
         self._sums: dict[tuple[str, ...], NDArray[np.float64]] = {}
 

@@ -16,16 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vcledger.scheduler.bodies import BY_SCHEDULER, DISRUPTION_TARGET
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionJob, SessionTask
 from vcledger.scheduler.session.outcome import Outcome
 from vcledger.scheduler.session.statement import Statement
 from vcledger.scheduler.session.victims import Evicting, OnNodes, in_order, make_room, report
+from volcano.objects.core import Pod
 from volcano.objects.status import TaskStatus
 
 ACTION, NEVER = "preempt", "Never"
 PREEMPTABLE = (int(TaskStatus.BOUND), int(TaskStatus.RUNNING))
-TERMINATED_BY, PREEMPTION = "DisruptionTarget", "PreemptionByScheduler"
 
 
 def execute(ssn: Session, outcome: Outcome) -> None:
@@ -135,10 +136,13 @@ def _is_eligible(ssn: Session, task: SessionTask) -> bool:
 
 def _is_making_way(ssn: Session, one: SessionTask, task: SessionTask) -> bool:
     pod = ssn.pod_of(one)
-    if pod is None or pod.metadata.deletion_timestamp is None or one.priority >= task.priority:
-        return False
-    return any(
-        condition.type == TERMINATED_BY and condition.status == "True" and condition.reason == PREEMPTION
+    return pod is not None and one.priority < task.priority and makes_way(pod)
+
+
+def makes_way(pod: Pod) -> bool:
+    """Whether the pod is being deleted because a scheduler has evicted it."""
+    return pod.metadata.deletion_timestamp is not None and any(
+        condition.type == DISRUPTION_TARGET and condition.status == "True" and condition.reason == BY_SCHEDULER
         for condition in pod.status.conditions or ()
     )
 
@@ -174,4 +178,13 @@ def chosen_first(ssn: Session, task: SessionTask, rows: list[int], scores: Seque
     return rows if chosen is None else [chosen, *(row for row in rows if row != chosen)]
 
 
-__all__ = ["allowed_rows", "by_score", "chosen_first", "execute", "may_preempt", "starving_jobs", "waiting_tasks"]
+__all__ = [
+    "allowed_rows",
+    "by_score",
+    "chosen_first",
+    "execute",
+    "makes_way",
+    "may_preempt",
+    "starving_jobs",
+    "waiting_tasks",
+]

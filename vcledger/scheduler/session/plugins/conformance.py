@@ -11,6 +11,7 @@ from typing import Any
 from vcledger.scheduler.session.conf import Argument
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
+from volcano.objects.core import Pod
 
 CRITICAL_CLASSES = ("system-cluster-critical", "system-node-critical")
 SYSTEM_NAMESPACE = "kube-system"
@@ -40,7 +41,12 @@ def _is_critical(ssn: Session, task: SessionTask) -> bool:
     if task.namespace == SYSTEM_NAMESPACE:
         return True
     pod = ssn.pod_of(task)
-    return pod is not None and pod.spec.priority_class_name in CRITICAL_CLASSES
+    return pod is not None and is_critical(pod)
 
 
-__all__ = ["Conformance"]
+def is_critical(pod: Pod) -> bool:
+    """Whether the pod is of one of the two critical priority classes."""
+    return pod.spec.priority_class_name in CRITICAL_CLASSES
+
+
+__all__ = ["Conformance", "is_critical"]
