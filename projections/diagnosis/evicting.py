@@ -8,15 +8,18 @@ Few evictions come before many; of as many, those that the scheduler could do by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 from projections.diagnosis import basic
 from projections.diagnosis.amounts import exceeding, less_equal, subtract
 from projections.diagnosis.edits import Edit, Evict
+from projections.diagnosis.nodes import Evaluation
+from projections.diagnosis.podaffinity import repelling
+from projections.diagnosis.reasons import Reason
 from projections.diagnosis.victims import BY_HAND, Rights, rights
-from projections.diagnosis.views import Amounts, NodeView, Occupant, TaskView, host_ports
+from projections.diagnosis.views import Amounts, NodeView, Occupant, PlacedPod, TaskView, host_ports
 from projections.diagnosis.world import World
 
 EVICTED_MAX, EVICTED_OF_QUEUE_MAX = 8, 16
@@ -27,6 +30,9 @@ PAIRED_MAX = 24
 
 ON_ONE_NODE_MAX = 4
 """On how many nodes each by itself a queue's pods are sought."""
+
+ATTACHING_MAX = 3
+"""No more pods than these are evicted for their volumes."""
 
 TOPPED_UP_MAX = 3
 """How often pods are added because the queue deserves less, too, once some are gone."""
@@ -54,18 +60,91 @@ def lacking(turn: Turn, node: NodeView) -> Amounts:
     return missing
 
 
-def evictions(turn: Turn, node: NodeView, world: World, must_go: frozenset[str] = frozenset()) -> Evict | None:
-    """The fewest pods whose going makes the room, `must_go` (uids) and those that hold a wanted host port among them.
+def evictions(turn: Turn, node: NodeView, world: World, found: Sequence[Reason] = ()) -> list[Edit] | None:
+    """The fewest pods whose going lifts the refusals `found` that a pod's going lifts: those in the way of its ports,
+    its attachments or its anti-affinity (wherever they are), and on the node as many as hold the room that it lacks.
     None when no few do."""
-    own = world.group.key if world.group is not None else ""
-    held = _holding_ports(turn, node, world) | must_go
-    there = world.cluster.occupants(node.name) if world.cluster.occupants is not None else ()
-    free = [pair for pair in _leaving(there, turn.task, world) if pair[1].job != own or not own]
-    must = [pair for pair in free if pair[1].uid in held]
-    if len(must) < len(held):
+    placed = _in_the_way(turn, node, world, {reason.family for reason in found if reason.scheduler})
+    if placed is None:
         return None
+    held = frozenset(one.uid for one in placed if one.node == node.name)
+    free = [pair for pair in _leaving(_there(node.name, world), turn.task, world) if _another_job(pair, world)]
+    must = [pair for pair in free if pair[1].uid in held]
     chosen = _fewest(lacking(turn, node), must, _ordered([pair for pair in free if pair[1].uid not in held]))
-    return _evict(node.name, chosen) if chosen else None
+    away = _gone_elsewhere([one for one in placed if one.node != node.name], turn.task, world)
+    if len(must) < len(held) or away is None or not (chosen or away):
+        return None
+    moved = [_by_hand(pair) for pair in (*chosen, *away)] if placed else chosen
+    return list(_by_node(moved)) if len(moved) <= EVICTED_MAX else None
+
+
+def _there(node: str, world: World) -> Sequence[Occupant]:
+    return world.cluster.occupants(node) if world.cluster.occupants is not None else ()
+
+
+def _another_job(pair: _Choice, world: World) -> bool:
+    """Whether a pod is of another job than the one that is to run."""
+    own = world.group.key if world.group is not None else ""
+    return pair[1].job != own or not own
+
+
+def _by_hand(pair: _Choice) -> _Choice:
+    """Neither action evicts for anything but room."""
+    return pair[0]._replace(how=BY_HAND), pair[1]
+
+
+def _gone_elsewhere(placed: Sequence[PlacedPod], task: TaskView, world: World) -> list[_Choice] | None:
+    """Pods on other nodes as who may go; None where one may not."""
+    chosen: list[_Choice] = []
+    for one in placed:
+        there = [occupant for occupant in _there(one.node, world) if occupant.uid == one.uid]
+        pairs = [pair for pair in _leaving(there, task, world) if _another_job(pair, world)]
+        if not pairs:
+            return None
+        chosen += pairs
+    return chosen
+
+
+def _in_the_way(turn: Turn, node: NodeView, world: World, families: Collection[str]) -> list[PlacedPod] | None:
+    """The pods for which a node refuses the task, other than for the room that they take; None where it is none that
+    is there (a mate that a trial has placed)."""
+    pod, cluster = turn.task.pod, world.cluster
+    if pod is None:
+        return []
+    ports = host_ports(pod)
+    found = [
+        one
+        for one in cluster.pods
+        if one.node == node.name and any(basic.ports_conflict(port, used) for port in ports for used in one.host_ports)
+    ]
+    if "pod-anti-affinity" in families:
+        repellers = repelling(PlacedPod.of(pod), node, cluster.by_name(), cluster.pods)
+        if not repellers:
+            return None
+        found += repellers
+    if "volume-limits" in families:
+        attaching = _attaching(turn, node, world, frozenset(one.uid for one in found))
+        if attaching is None:
+            return None
+        found += attaching
+    return list({one.uid: one for one in found}.values())
+
+
+def _attaching(turn: Turn, node: NodeView, world: World, gone: frozenset[str]) -> list[PlacedPod] | None:
+    """The fewest pods whose volumes have to go from a node so that those of the task can be attached, beside those
+    that go anyway; a volume that two use goes with both. None when no few do."""
+    pod, cluster = turn.task.pod, world.cluster
+    assert pod is not None
+    limits = Evaluation(turn.task, pod, cluster).limits
+    excess, by_pod = limits.too_many(node) if limits is not None else (0, {})
+    candidates = [pair for pair in _leaving(_there(node.name, world), turn.task, world) if _another_job(pair, world)]
+    ordered = [pair[1].uid for pair in _ordered(candidates) if pair[1].uid in by_pod and pair[1].uid not in gone]
+    for size in range(ATTACHING_MAX + 1):
+        for more in combinations(ordered[:PAIRED_MAX], size):
+            left = [handles for uid, handles in by_pod.items() if uid not in gone and uid not in more]
+            if len(frozenset().union(*by_pod.values())) - len(frozenset().union(*left)) >= excess:
+                return [one for one in cluster.pods if one.uid in more]
+    return None
 
 
 def evictions_of_queue(task: TaskView, queue: str, world: World, lack: Callable[[World], Amounts]) -> list[list[Edit]]:
@@ -75,8 +154,7 @@ def evictions_of_queue(task: TaskView, queue: str, world: World, lack: Callable[
     holders = _holders(queue, world)
     if not missing or _out_of_reach(missing, holders):
         return []
-    own = world.group.key if world.group is not None else ""
-    free = [pair for pair in _leaving(holders, task, world) if pair[1].job != own or not own]
+    free = [pair for pair in _leaving(holders, task, world) if _another_job(pair, world)]
     anywhere = _topped_up(free, world, lack, EVICTED_OF_QUEUE_MAX)
     if not anywhere:
         return []
@@ -146,23 +224,13 @@ def _leaving(there: Sequence[Occupant], task: TaskView, world: World) -> list[_C
     ]
 
 
-def _holding_ports(turn: Turn, node: NodeView, world: World) -> frozenset[str]:
-    """Uids of pods on the node that hold a host port which the task wants."""
-    wanted = host_ports(turn.task.pod) if turn.task.pod is not None else ()
-    return frozenset(
-        pod.uid
-        for pod in world.cluster.pods
-        if pod.node == node.name and any(basic.ports_conflict(port, used) for port in wanted for used in pod.host_ports)
-    )
-
-
 def _ordered(free: list[_Choice]) -> list[_Choice]:
     return sorted(free, key=lambda pair: (not pair[0].allowed, pair[1].priority, pair[1].key))
 
 
 def _fewest(missing: Amounts, must: list[_Choice], rest: list[_Choice], most: int = EVICTED_MAX) -> list[_Choice]:
     """The smallest choice that covers what is missing, `must` in it; of equals the first in the order of `rest`."""
-    if must and _covers(must, missing):
+    if _covers(must, missing):
         return must
     for size in range(1, min(3, most - len(must)) + 1):
         pool = rest if size == 1 else rest[:PAIRED_MAX]

@@ -68,6 +68,28 @@ def _selects_namespace(selector: LabelSelector | None, namespace: str) -> bool:
     return all(key == NAMESPACE_NAME for key in asked) and matches_labels(selector, {NAMESPACE_NAME: namespace})
 
 
+def repelling(
+    pod: PlacedPod, node: NodeView, nodes: Mapping[str, NodeView], placed: Iterable[PlacedPod]
+) -> list[PlacedPod]:
+    """The pods that keep a pod off a node: those that its own anti-affinity terms select there, and those whose terms
+    select it. `nodes` by name; a term's topology may be wider than the node."""
+    own = anti_affinity_terms(pod.affinity)
+    found = []
+    for other in placed:
+        there = nodes.get(other.node)
+        if there is None or other.uid == pod.uid:
+            continue
+        terms = [term for term in own if selects(term, pod, other)]
+        terms += [term for term in anti_affinity_terms(other.affinity) if selects(term, other, pod)]
+        if any(_same_place(term.topology_key, node, there) for term in terms):
+            found.append(other)
+    return found
+
+
+def _same_place(key: str, node: NodeView, other: NodeView) -> bool:
+    return key in node.labels and node.labels[key] == other.labels.get(key)
+
+
 class InterPodAffinity:
     """The check for one pod: counted once over all pods, asked node by node."""
 

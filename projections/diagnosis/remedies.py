@@ -33,6 +33,11 @@ FIXED_LABELS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io
 """How labels begin that say what a node is; nobody gives it others."""
 
 
+ROOM = ("resources", "pod-count")
+OTHERS_PODS = ("ports", "pod-anti-affinity", "volume-limits")
+"""Families of refusals for room, and of those for pods that are there."""
+
+
 class Way(NamedTuple):
     """How refusals are lifted: room by evictions (or just found), constraints on the pod (or on the node)."""
 
@@ -46,7 +51,7 @@ WAYS = (Way(False, True), Way(True, True), Way(False, False), Way(True, False))
 def differs(way: Way, found: Sequence[Reason]) -> bool:
     """Whether a way lifts some of the refusals otherwise than the plainest does."""
     families = {reason.family for reason in found if reason.scheduler}
-    if way.evicting and not families & {"resources", "pod-count", "ports"}:
+    if way.evicting and not families & {*ROOM, *OTHERS_PODS}:
         return False
     return way.on_pod or bool(families & {"taints", "node-affinity"})
 
@@ -59,7 +64,7 @@ def remedy(turn: Turn, node: NodeView, found: Sequence[Reason], world: World, wa
     for reason in found:
         if not reason.scheduler:
             continue
-        if reason.family in {"resources", "pod-count"} or (reason.family == "ports" and way.evicting):
+        if reason.family in ROOM or (reason.family in OTHERS_PODS and way.evicting):
             if way.evicting:
                 evicting = True
             elif not any(isinstance(edit, Room) for edit in edits):
@@ -70,10 +75,10 @@ def remedy(turn: Turn, node: NodeView, found: Sequence[Reason], world: World, wa
             return None
         edits += [edit for edit in more if edit not in edits]
     if evicting:
-        evict = evictions(turn, node, world)
-        if evict is None:
+        evicted = evictions(turn, node, world, found)
+        if evicted is None:
             return None
-        edits.insert(0, evict)
+        edits = [*evicted, *edits]
     return edits
 
 

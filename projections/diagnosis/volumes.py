@@ -382,12 +382,33 @@ class AttachLimits:
 
     def check(self, node: NodeView) -> list[Reason]:
         """The first driver whose limit would be passed."""
-        if not self.wanted:
+        found = self._passed(node)
+        if found is None:
             return []
-        csi_node = self.cluster.csi_nodes.get(node.name)
+        driver, attached, new, limit = found
+        detail = f"{driver}: {len(attached)} attached and {new} more asked, limit {limit}"
+        return [Reason("volume-limits", texts.VOLUME_LIMIT, detail, final=False)]
+
+    def too_many(self, node: NodeView) -> tuple[int, dict[str, frozenset[str]]]:
+        """How many attachments have to go from a node for the first limit to be kept, and which ones of that driver
+        each pod there has, by its uid."""
+        found = self._passed(node)
+        if found is None:
+            return 0, {}
+        driver, attached, new, limit = found
+        migrated = intree.migrated_plugins(self.cluster.csi_nodes.get(node.name))
+        by_pod = {
+            pod.uid: frozenset(self._handles([pod], driver, migrated)) for pod in self.on_node().get(node.name, ())
+        }
+        return len(attached) + new - limit, {uid: handles for uid, handles in by_pod.items() if handles}
+
+    def _passed(self, node: NodeView) -> tuple[str, dict[str, None], int, int] | None:
+        """The first driver whose limit would be passed, what it has attached there, how many more are asked, and the
+        limit."""
+        csi_node = self.cluster.csi_nodes.get(node.name) if self.wanted else None
         drivers = (csi_node.spec.drivers if csi_node is not None else None) or ()
         if not drivers:
-            return []
+            return None
         limits = {one.name: one.allocatable.count for one in drivers if one.allocatable is not None}
         migrated = intree.migrated_plugins(csi_node)
         wanted: dict[str, dict[str, None]] = {}
@@ -397,12 +418,11 @@ class AttachLimits:
         for driver, limit in limits.items():
             if limit is None or driver not in wanted:
                 continue
-            attached = self._attached(node.name, driver, migrated)
+            attached = self._handles(self.on_node().get(node.name, ()), driver, migrated)
             new = [handle for handle in wanted[driver] if handle not in attached]
             if new and len(attached) + len(new) > limit:
-                detail = f"{driver}: {len(attached)} attached and {len(new)} more asked, limit {limit}"
-                return [Reason("volume-limits", texts.VOLUME_LIMIT, detail, final=False)]
-        return []
+                return driver, attached, len(new), limit
+        return None
 
     def on_node(self) -> dict[str, list[PlacedPod]]:
         """The pods with volumes by node; put together when the first limit is looked at, as many clusters have none."""
@@ -413,10 +433,10 @@ class AttachLimits:
                     self._on_node.setdefault(pod.node, []).append(pod)
         return self._on_node
 
-    def _attached(self, node: str, driver: str, migrated: frozenset[str]) -> dict[str, None]:
-        """Handles of the driver's volumes on the node."""
+    def _handles(self, pods: Sequence[PlacedPod], driver: str, migrated: frozenset[str]) -> dict[str, None]:
+        """Handles of the driver's volumes that some pods use."""
         attached: dict[str, None] = {}
-        for pod in self.on_node().get(node, ()):
+        for pod in pods:
             found = [Attachment(name, handle, plugin) for plugin, name, handle in pod.attached]
             for name in pod.claims:
                 key = f"{pod.namespace}/{name}"

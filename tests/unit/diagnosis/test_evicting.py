@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from projections.diagnosis.case import Case
 from projections.diagnosis.evicting import EVICTED_OF_QUEUE_MAX
 from projections.diagnosis.explain import explain
 from projections.diagnosis.views import Occupant
-from tests.unit.diagnosis.build import cluster, node, pod, task
+from tests.unit.diagnosis.build import claim, cluster, node, obj, placed, pod, task, uses, volume
 from tests.unit.diagnosis.test_changes import occupant, queue, texts
 from tests.unit.diagnosis.test_explain import GROUPED, case, podgroup
 
@@ -84,3 +86,88 @@ def test_a_member_that_its_mates_take_the_share_from_is_looked_at_with_them() ->
     mates = [task(pod(f"m{number}", **GROUPED), {"cpu": "1"}, index=number) for number in (1, 2)]
     of.group = case(pod(**GROUPED), {"cpu": "1"}, mates=mates, pod_group=podgroup(minimum=3)).group
     assert [len(one) for one in evicted(of)][:1] == [2]
+
+
+# --- what a pod's going lifts beside room -------------------------------------------------------------------------
+
+EXAMPLE_DRIVER = "csi.example.com"
+
+
+def handle(name: str) -> Any:
+    return volume(name, spec={"csi": {"driver": EXAMPLE_DRIVER, "volumeHandle": name}}, phase="Bound")
+
+
+def attaching(limit: int, *pods: tuple[str, tuple[str, ...]], **more: Any) -> Case:
+    """A pod with claim `mine`, on a node n1 that takes so many volumes; the pods there use the claims named."""
+    drivers = [{"name": EXAMPLE_DRIVER, "nodeID": "n1", "allocatable": {"count": limit}}]
+    names = sorted({name for _, used in pods for name in used})
+    there = {name: pod(name, **uses(*used)) for name, used in pods}
+    world = cluster(
+        [node("n1")],
+        pods=[placed(one, "n1") for one in there.values()],
+        occupants=lambda name: [occupant(one, "1", **more) for one in there],
+        claims={f"default/{name}": claim(name, volume=f"v-{name}") for name in ("mine", *names)},
+        volumes={f"v-{name}": handle(f"v-{name}") for name in ("mine", *names)},
+        csi_nodes={"n1": obj("CSINode", metadata={"name": "n1", "uid": "u"}, spec={"drivers": drivers})},
+    )
+    return case(pod(**uses("mine"), **GROUPED), cluster=world)
+
+
+def test_an_attach_limit_is_kept_when_a_pod_with_a_volume_goes() -> None:
+    of = attaching(2, ("a", ("x",)), ("b", ("y",)), ("c", ()))
+    assert explain(of).verdict == "volume-limit"
+    assert evicted(of) == [["default/a"]]
+    assert "evict 1 pod: default/a on n1 (priority 1)" in texts(of)
+
+
+def test_a_volume_that_two_pods_use_goes_with_both() -> None:
+    assert evicted(attaching(1, ("a", ("x",)), ("b", ("x",)))) == [["default/a", "default/b"]]
+    assert evicted(attaching(2, ("a", ("x",)), ("b", ("x",)), ("c", ("y",)))) == [["default/c"]]
+
+
+def test_who_may_not_be_evicted_keeps_its_volume() -> None:
+    assert evicted(attaching(1, ("a", ("x",)), critical=True)) == []
+    assert evicted(attaching(1, ("a", ("x",)), job="default/g")) == [], "a mate"
+
+
+def keeping_away(key: str, **selecting: Any) -> dict[str, Any]:
+    terms = [{"labelSelector": {"matchLabels": selecting}, "topologyKey": key}]
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+def repelled(subject: Any, *others: tuple[Any, str]) -> Case:
+    """A pod beside some others, on two nodes of one zone."""
+    nodes = [node(name, labels={"zone": "z"}) for name in ("n1", "n2")]
+    world = cluster(
+        nodes,
+        pods=[placed(one, on) for one, on in others],
+        occupants=lambda name: [occupant(one.metadata.name, "1", on=name) for one, on in others if on == name],
+    )
+    return case(subject, cluster=world)
+
+
+def test_others_that_keep_it_away_are_evicted_wherever_they_are() -> None:
+    guards = [(pod(name, **keeping_away("zone", app="web")), on) for name, on in (("a", "n1"), ("b", "n2"))]
+    of = repelled(pod(labels={"app": "web"}, **GROUPED), *guards)
+    assert explain(of).verdict == "no-node-fits"
+    assert evicted(of) == [["default/a", "default/b"]]
+    change = explain(of).changes[0]
+    assert [(step.object, step.value) for step in change.steps] == [("Node n1", "by hand"), ("Node n2", "by hand")]
+    alone = repelled(pod(labels={"app": "web"}, **GROUPED), guards[0], (pod("c"), "n2"))
+    assert evicted(alone) == [["default/a"]]
+
+
+def test_its_own_anti_affinity_is_dropped_or_those_that_it_avoids_go() -> None:
+    avoided = [(pod(name, labels={"app": "db"}), on) for name, on in (("a", "n1"), ("b", "n2"))]
+    of = repelled(pod(**keeping_away("kubernetes.io/hostname", app="db"), **GROUPED), *avoided)
+    assert evicted(of) == [["default/a"], ["default/b"]]
+    assert "p: drop its required pod anti-affinity" in texts(of)
+
+
+def test_mates_that_keep_each_other_apart_are_not_evicted() -> None:
+    apart = {**keeping_away("zone", app="web"), "labels": {"app": "web"}}
+    mates = [task(pod("m", **apart, **GROUPED), {"cpu": "1"}, index=1)]
+    of = repelled(pod(**apart, **GROUPED))
+    of.group = case(pod(**apart, **GROUPED), mates=mates, pod_group=podgroup(minimum=2)).group
+    assert explain(of).verdict == "gang-short"
+    assert evicted(of) == []
