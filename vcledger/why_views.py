@@ -266,17 +266,17 @@ class Views:
             ignores_conditions=not cache.policy.freezes_not_ready,
             ignores_access_modes=cache.policy.name != "exact",
             occupants=lambda name: occupants(cache, name),
-            rules=self.rules,
             holders=self.holders,
+            rules=self.rules,
         )
 
-    @cached_property
     def holders(self, queue: str) -> list[Occupant]:
         """See `vcledger.why_planned.holders`."""
         if queue not in self._holders:
             self._holders[queue] = holders(self.cache, queue)
         return self._holders[queue]
 
+    @cached_property
     def queues(self) -> Queues:
         """The queues, with their jobs' sums."""
         return Queues(self.cache)

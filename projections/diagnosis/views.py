@@ -215,8 +215,8 @@ class ClusterView:
     """Everything else at the position. `pods` holds only what the pod's own constraints need (see
     `nodes.is_interdependent`); keys of claims are `namespace/name`. `capacities`: what drivers say that they have room
     for, where the scheduler goes by that. `ignores_access_modes`: the scheduler does not run
-    VolumeRestrictions, as Volcano does not. `occupants` gives the pods on a node, by its name;
-    `rules` what is known of the scheduler's configuration. `memo` is what questions
+    VolumeRestrictions, as Volcano does not. `occupants` gives the pods on a node, by its name, `holders` those of a
+    queue that are on nodes; `rules` what is known of the scheduler's configuration. `memo` is what questions
     about it share: the node tables of pods that are alike, the trials of groups."""
 
     nodes: Sequence[NodeView]
@@ -232,9 +232,9 @@ class ClusterView:
     ignores_conditions: bool = True
     ignores_access_modes: bool = False
     occupants: Callable[[str], Sequence[Occupant]] | None = None
+    holders: Callable[[str], Sequence[Occupant]] | None = None
     rules: Rules = Rules()
     memo: dict[object, Any] = field(default_factory=dict)
-    holders: Callable[[str], Sequence[Occupant]] | None = None
     _sums: dict[str, Amounts] = field(default_factory=dict)
 
     def allocatable(self) -> Amounts:
