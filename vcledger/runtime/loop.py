@@ -27,7 +27,7 @@ from eventstore import EventStore
 from eventstore.types import EventStoreError, Lease, LedgerCorrupt, NewEvent, Snapshot
 from vcledger import codec
 from vcledger.folding import Folder
-from vcledger.runtime.standing import Standing, Standings
+from vcledger.runtime.standing import Standing, Standings, came_back
 from vcledger.scheduler.decide import UnreadableObject, decide
 from vcledger.scheduler.decision import Draft
 from vcledger.scheduler.fold import SENT_BACK, evolve
@@ -289,6 +289,8 @@ class Group:
                 # Where others of the decision name positions after this one, it is stored once more, under no version.
                 if standing in (Standing.KNOWN, Standing.AGAIN):
                     version = None
+                if standing is Standing.AGAIN and draft.change != "DELETED":
+                    version = came_back(draft.resource_version, loop.flow.position + 1)
                 late = standing is Standing.LATE
             event = self._event(draft, version)
             if late:

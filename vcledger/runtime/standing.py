@@ -18,13 +18,19 @@ from vcledger import codec
 from vcledger.scheduler.decision import Draft
 from volcano.events.base import Subject
 
+def came_back(version: str | None, position: int) -> str:
+    """The version under which an observation at a position is stored of an object that came back as it was (AGAIN): the
+    log takes each version once, and goes by the last of them for what is there."""
+    return f"{version} again at {position}"
+
+
 GONE_MAX = 20_000
 """So many objects that went last are kept in memory."""
 
 
 class Standing(Enum):
     """NEW: as it is. KNOWN: the log has it, and nothing is new about it. AGAIN: the log has it, but an object came back
-    that a relist had missed, or is gone again: stored under no version. LATE: older than what the log has of the object
+    that a relist had missed, and is stored under a version of its own (`came_back`), or is gone again, under none. LATE: older than what the log has of the object
     (a stale list, a line that comes twice) or of its name, so kept, and passed over by the folds."""
 
     NEW = 0
@@ -61,8 +67,7 @@ class Standings:
         for kind in versions:
             for head in self.store.live(self.cluster, kind):
                 subject = Subject(*head.stream[1:])
-                number = head.resource_version
-                self._heads[subject] = _Head(self._highest(subject) if number is None else number)
+                self._heads[subject] = _Head(self._version(subject, head.resource_version))
 
     def of(self, draft: Draft, pending: list[NewEvent], cache: Cache) -> Standing:
         """What an observation is to the log, which stores one of each (object, version, gone or not). `pending` are the
@@ -105,7 +110,7 @@ class Standings:
         found = self.store.stream_head(StreamId(self.cluster, *subject))
         if found is None:
             return _NOTHING
-        number = self._highest(subject) if found.resource_version is None else found.resource_version
+        number = self._version(subject, found.resource_version)
         if not found.position:
             # It has late ones only: they are no news about the object, but they are stored.
             return _Head(number)
@@ -127,10 +132,14 @@ class Standings:
             reverse=True,
         )
 
-    def _highest(self, subject: Subject) -> int:
-        """The highest version that is stored of an object whose last observation has none, as it came back (AGAIN)."""
+    def _version(self, subject: Subject, number: int | None) -> int:
+        """The highest version of its own that is stored of an object; `number` is that of its last observation, which
+        has none or another's when it came back or went again (AGAIN)."""
+        if number is not None and number < codec.OPAQUE:
+            return number
         found = [one.resource_version for one in self._stream(subject)]
-        return max((one for one in found if one is not None), default=-1)
+        known = [one for one in found if one is not None]
+        return max((one for one in known if one < codec.OPAQUE), default=max(known, default=-1))
 
     def _stored(self, subject: Subject, number: int | None, gone: bool, pending: list[NewEvent]) -> bool:
         for event in pending:
@@ -150,4 +159,4 @@ def _another_has_the_name(cache: Cache, subject: Subject) -> bool:
     return held is not None and held.metadata.uid != subject.uid
 
 
-__all__ = ["Standing", "Standings"]
+__all__ = ["Standing", "Standings", "came_back"]

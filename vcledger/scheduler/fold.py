@@ -9,6 +9,7 @@ from __future__ import annotations
 from projections.cache.fold import evolve as evolve_cache
 from projections.cache.state import HAS_ANTI_AFFINITY, PodRef
 from projections.diagnosis.views import PlacedPod
+from vcledger.codec import OPAQUE
 from vcledger.scheduler import charges, fold_evictions
 from vcledger.scheduler.fold_events import APPLY, drop, end, forget_resync, resync_key, watch_key
 from vcledger.scheduler.inputs import Noticed
@@ -30,6 +31,11 @@ ABOUT_VOLUMES = (VolumesAssumed, VolumesBound, VolumesReverted)
 _OVER = ("Succeeded", "Failed")
 
 
+def _came_back(number: int, event: Change) -> bool:
+    """Whether an observation is stored under a version that is not the object's own, see `vcledger.runtime.standing`."""
+    return number >= OPAQUE and event.object.metadata.resource_version.isdecimal()
+
+
 def evolve(flow: Flow, recorded: Recorded, raw: bytes | None = None) -> Flow:
     """The state after one more event, changed in place. `raw`: an observation's JSON, needed of PersistentVolumes and
     claims, which are sent back whole. Raises IllegalTransition before anything is changed."""
@@ -38,7 +44,7 @@ def evolve(flow: Flow, recorded: Recorded, raw: bytes | None = None) -> Flow:
         event = recorded.event
         if isinstance(event, Change):
             number = recorded.resource_version
-            if number is not None and number > flow.versions.get(recorded.kind, -1):
+            if number is not None and number > flow.versions.get(recorded.kind, -1) and not _came_back(number, event):
                 flow.versions[recorded.kind] = number
             _observe(flow, recorded, event, raw)
         else:
