@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -109,6 +109,16 @@ NamespaceOption = Annotated[
         autocompletion=complete.namespace,
     ),
 ]
+ScopeOption = Annotated[
+    str | None,
+    typer.Option(
+        "-n",
+        "--namespace",
+        metavar="NS",
+        help="Only this namespace. Default: all",
+        autocompletion=complete.namespace,
+    ),
+]
 AllNamespacesOption = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces")]
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="The form of the answer")]
 DataOutputOption = Annotated[DataOutput, typer.Option("-o", "--output", help="The form of the answer")]
@@ -176,6 +186,8 @@ ALIASES: dict[str, str] = {
     "pg": "jobs",
     "podgroup": "jobs",
     "podgroups": "jobs",
+    "vcjob": "jobs",
+    "vcjobs": "jobs",
     "q": "queues",
     "queue": "queues",
     "queues": "queues",
@@ -191,11 +203,28 @@ ALIASES: dict[str, str] = {
 """What people type for a kind of the cache, as with kubectl, to its plural here."""
 
 
+NEAR_NAMES = 3
+NEAR_AMONG_MAX = 20_000
+"""Among more names than these the alike ones are not looked for: an error would take seconds."""
+
+
+def did_you_mean(name: str, names: Iterable[str], *, alike: float = 0.7) -> str:
+    """` (did you mean a, b?)` of the names that begin with the one given, then of the most alike; '' of none."""
+    from difflib import get_close_matches
+
+    known = list(dict.fromkeys(names))
+    begin = sorted(one for one in known if one.startswith(name))[:NEAR_NAMES] if name else []
+    near = get_close_matches(name, known, NEAR_NAMES, alike) if len(known) <= NEAR_AMONG_MAX else []
+    found = list(dict.fromkeys([*begin, *near]))[:NEAR_NAMES]
+    return f" (did you mean {', '.join(found)}?)" if found else ""
+
+
 def kind_named(word: str) -> str:
     """The cache's kind that a person means: nodes, jobs, tasks, queues or volumes."""
     kind = ALIASES.get(word.lower().partition(".")[0])
     if kind is None:
-        fail(f"unknown kind {word!r}: use nodes, jobs (podgroups, pg), tasks (pods), queues or volumes (pv, pvc)")
+        near = did_you_mean(word.lower(), ALIASES)
+        fail(f"unknown kind {word!r}{near}: use nodes, jobs (podgroups, pg), tasks (pods), queues or volumes (pv, pvc)")
     return kind
 
 
@@ -283,11 +312,14 @@ def ways(
     ledger: Ledger, cluster: str, model: Model | None = None, scheduler_args: Path | None = None
 ) -> tuple[Model, CacheConfig]:
     """The model and the cache's configuration: what is asked for, else what the ledger says of its scheduler."""
-    from vcledger.schedulerargs import config_of
+    from vcledger.schedulerargs import BadSchedulerArgs, config_of
 
     by_itself, config = ledger.ways(cluster)
     if scheduler_args is not None:
-        config = config_of(scheduler_args.read_text(encoding="utf-8", errors="replace"))
+        try:
+            config = config_of(scheduler_args.read_text(encoding="utf-8", errors="replace"))
+        except BadSchedulerArgs as error:
+            fail(f"--scheduler-args {scheduler_args}: {error}")
     return model or Model(by_itself), config
 
 

@@ -166,6 +166,7 @@ def begun(incomplete: str, words: Iterable[str]) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
-def kind(ctx: typer.Context, incomplete: str) -> list[str]:
-    """A kind of the cache."""
-    return begun(incomplete, LOG_KINDS)
+def kind_of_cache(ctx: typer.Context, incomplete: str) -> list[str]:
+    """`diff`'s argument: a kind of the cache, or KIND/NAME once the slash is there."""
+    word, slash, _ = incomplete.partition("/")
+    return prefixed(ctx, incomplete, word) if slash else begun(incomplete, LOG_KINDS)

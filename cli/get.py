@@ -24,6 +24,7 @@ from cli.common import (
     Output,
     OutputOption,
     SchedulerArgsOption,
+    did_you_mean,
     fail,
     moment_at,
     moment_text,
@@ -159,8 +160,9 @@ def listed(word: str) -> str:
         return OF_RECORD.get(lower, PENDING)
     found = ALIASES.get(lower.partition(".")[0])
     if found is None:
+        near = did_you_mean(lower, (*ALIASES, *OF_RECORD, PENDING))
         fail(
-            f"unknown kind {word!r}: use nodes, jobs (podgroups, pg), tasks (pods), queues, volumes (pv, pvc), "
+            f"unknown kind {word!r}{near}: use nodes, jobs (podgroups, pg), tasks (pods), queues, volumes (pv, pvc), "
             "pending, markers, gaps or clusters"
         )
     return found
@@ -282,7 +284,8 @@ def named(rows: list[Row], name: str, wanted: Wanted, where: str, further: Calla
     if not found:
         found = [row for row in further() if row["name"] == name]
     if not found:
-        fail(f"{wanted.plural.removesuffix('s')} {name!r} not found{where}")
+        names = (str(word) for row in rows for word in (row["name"], *row.get("owners", ())))
+        fail(f"{wanted.plural.removesuffix('s')} {name!r} not found{did_you_mean(name, names)}{where}")
     return found
 
 

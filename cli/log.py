@@ -15,7 +15,8 @@ from cli.common import (
     ClusterOption,
     DbOption,
     LinesOutput,
-    NamespaceOption,
+    ScopeOption,
+    did_you_mean,
     fail,
     note,
     opened,
@@ -45,7 +46,7 @@ def log(
             autocompletion=complete.log_target,
         ),
     ] = None,
-    namespace: NamespaceOption = None,
+    namespace: ScopeOption = None,
     all_namespaces: AllNamespacesOption = False,
     from_: Annotated[
         str | None,
@@ -109,6 +110,10 @@ def log(
             for batch in ledger.store.follow(head, stop=lambda: False, **filters):
                 for stored in batch:
                     printer.line(stored)
+        if name is not None and not printer.lines and not logview.known(ledger, selection):
+            kind = selection.filters["kinds"]
+            near = did_you_mean(name, (head.stream.name for head in ledger.store.live(where, kind)))
+            fail(f"the ledger has no {target}{near}")
         if not printer.lines:
             render.nothing_found("No events found.")
 

@@ -140,6 +140,12 @@ def select(
     return Selection(filters, tuple(uids))
 
 
+def known(ledger: Ledger, selection: Selection) -> bool:
+    """Whether the ledger has any event of what the selection names, at whatever time and of whatever type."""
+    named = {key: value for key, value in selection.filters.items() if key not in ("after", "to", "types")}
+    return bool(selection.about) or next(ledger.store.read(**named, limit=1), None) is not None
+
+
 def read(ledger: Ledger, selection: Selection, tail: int | None = None) -> Iterator[StoredEvent]:
     """The selected events in the order of the log; with `tail`, only the last so many."""
     filters = selection.filters

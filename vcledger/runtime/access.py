@@ -90,21 +90,38 @@ def from_kubeconfig(path: str | Path | None = None, context: str | None = None) 
         from kubernetes import config
 
         read: Callable[..., None] = config.load_kube_config
-        named = str(path) if path else None
-        read(config_file=named, context=context, client_configuration=configuration, persist_config=False)
+        read(config_file=_named(path), context=context, client_configuration=configuration, persist_config=False)
 
     return Access(load, _cluster_of(path, context))
 
 
+def _named(path: str | Path | None) -> str:
+    """The kubeconfig's path, or several with colons between. The client itself reads KUBECONFIG when it is imported."""
+    return str(path or os.environ.get("KUBECONFIG") or "~/.kube/config")
+
+
 def _cluster_of(path: str | Path | None, context: str | None) -> str:
     """What the context calls its cluster."""
+    import yaml
     from kubernetes import config
 
     contexts: Callable[..., Any] = config.list_kube_config_contexts
+    named = _named(path)
+    if not any(Path(part).expanduser().exists() for part in named.split(os.pathsep) if part):
+        raise NoAccess(f"there is no kubeconfig at {named}")
     try:
-        every, current = contexts(config_file=str(path) if path else None)
+        every, current = contexts(config_file=named)
     except (config.ConfigException, OSError) as error:
         raise NoAccess(f"no kubeconfig that can be used: {error}") from error
+    except yaml.YAMLError as error:
+        raise NoAccess(f"{named} is no kubeconfig: {error}") from error
+    except (
+        UnicodeDecodeError,
+        TypeError,
+        AttributeError,
+        KeyError,
+    ) as error:  # YAML, or not even text, of another kind
+        raise NoAccess(f"{named} is no kubeconfig") from error
     found = next((one for one in every if one["name"] == context), None) if context else current
     if found is None:
         raise NoAccess(f"no context is named {context}; there are {', '.join(sorted(one['name'] for one in every))}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.common import Target, parse_target
+from cli.common import NEAR_AMONG_MAX, Target, did_you_mean, parse_target
 from eventstore import open_store
 from eventstore.types import EventStoreError
 from tests.unit.cli.conftest import Call
@@ -270,3 +270,43 @@ def test_a_folder_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     done = process("db", "upgrade", "--db", str(tmp_path / "no" / "new.db"))
     assert done.returncode == 2
     assert one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("get", "noeds"), "unknown kind 'noeds' (did you mean nodes?): use nodes"),
+        (("get", "pendign"), "(did you mean pending?)"),
+        (("diff", "--from", "1", "ndoes"), "unknown kind 'ndoes' (did you mean nodes"),
+        (("get", "node/cpu-"), "node 'cpu-' not found (did you mean cpu-0, cpu-1, cpu-2?) at position"),
+        (("get", "job/anti-afinity"), "job 'anti-afinity' not found (did you mean anti-affinity"),
+        (("log", "node/cpu-9"), "the ledger has no node/cpu-9 (did you mean cpu-"),
+        (("log", "nowhere/cpu-0", "--type", "added"), "the ledger has no nowhere/cpu-0"),
+        (("diff", "--from", "1", "node/gpu-"), "node/gpu- is there at neither moment (did you mean gpu-0, gpu-1"),
+        (("diff", "--from", "1", "pod/nobody"), "pod/nobody is there at neither moment"),
+        (("diff", "--from", "1", "default/cpu-0-pod", "-n", "other"), "the target names namespace default"),
+    ],
+)
+def test_a_name_that_is_not_there_is_told_with_those_alike(
+    call: Call, unschedulable: Path, words: tuple[str, ...], said: str
+) -> None:
+    result = call(*words, db=unschedulable)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert one_line(result.stderr), result.stderr
+    assert said in result.stderr
+
+
+def test_alike_names_begin_with_what_was_given_or_look_like_it() -> None:
+    assert did_you_mean("n0", ["n02", "n01", "m0", "x"]) == " (did you mean n01, n02?)"
+    assert did_you_mean("xyz", ["n01"]) == did_you_mean("", ["n01"]) == did_you_mean("n", []) == ""
+    many = [f"pod-{number}" for number in range(NEAR_AMONG_MAX + 1)]
+    assert did_you_mean("dop-77", many) == ""
+    assert did_you_mean("pod-7777", many) == " (did you mean pod-7777?)"
+
+
+def test_a_scheduler_command_line_that_is_none_is_named(call: Call, unschedulable: Path, tmp_path: Path) -> None:
+    path = tmp_path / "args.txt"
+    path.write_text("it's not a command line")
+    result = call("get", "nodes", "--scheduler-args", str(path), db=unschedulable)
+    assert (result.exit_code, one_line(result.stderr)) == (2, True)
+    assert f"--scheduler-args {path}: not a command line" in result.stderr

@@ -101,6 +101,29 @@ def test_diff_of_one_kind_and_of_the_same_moment(call: Call, unschedulable: Path
     assert same.stdout.endswith("0 changes\n")
 
 
+def test_diff_of_one_name(call: Call, unschedulable: Path) -> None:
+    def changed(*words: str) -> list[dict[str, Any]]:
+        answer = call("diff", *words, "--from", PENDING, "--to", LATER, "-o", "json", db=unschedulable)
+        assert answer.exit_code == 0, answer.output
+        return json.loads(answer.stdout)  # type: ignore[no-any-return]
+
+    every = changed()
+    assert changed("node/cpu-0") == [one for one in every if (one["kind"], one["name"]) == ("node", "cpu-0")] != []
+    group = next(
+        one["name"] for one in every if one["kind"] == "job" and one["name"].startswith("default/gpu-too-many")
+    )
+    assert changed("job/gpu-too-many") == [one for one in every if one["name"] == group], "by the Volcano Job's name"
+    pod = next(one["name"] for one in every if one["kind"] == "task")
+    same = [changed(pod), changed(f"pod/{pod}"), changed(f"pod/{pod.partition('/')[2]}", "-n", "default")]
+    assert same == [[one for one in every if (one["kind"], one["name"]) == ("task", pod)]] * 3
+    assert changed("node/gpu-0") == [], "it is there and did not change"
+
+
+def test_log_of_what_is_there_and_says_nothing_then(call: Call, unschedulable: Path) -> None:
+    nothing = call("log", "node/cpu-0", "--type", "ObjectDeleted", db=unschedulable)
+    assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (0, "", "No events found.\n")
+
+
 def test_stats_count_by_kind_and_type(call: Call, unschedulable: Path) -> None:
     found = json.loads(call("stats", "-o", "json", db=unschedulable).stdout)
     assert found["events"] == sum(found["kinds"].values()) == sum(found["types"].values())

@@ -384,6 +384,29 @@ def test_connecting_by_context(tmp_path: Path) -> None:
         connect(kubeconfig=path)
 
 
+@pytest.mark.parametrize(
+    "held", [b"[1, 2]", b"only text", b"\xa0\xff", b"contexts: 5", b"users: {", b"# A page\nof: a: b"]
+)
+def test_what_is_no_kubeconfig_is_named(tmp_path: Path, held: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "notes"
+    path.write_bytes(held)
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    for given in (path, None):
+        with pytest.raises(NoAccess, match="notes is no kubeconfig"):
+            find_access(given)
+
+
+def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = kubeconfig(tmp_path, "http://127.0.0.1:9")
+    with pytest.raises(NoAccess, match=r"there is no kubeconfig at .*none$"):
+        find_access(tmp_path / "none")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}")
+    with pytest.raises(NoAccess, match=r"there is no kubeconfig at .*none$"):
+        find_access()
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{path}")
+    assert find_access().host == "http://127.0.0.1:9", "of several one that is there will do"
+
+
 def test_inside_a_cluster_the_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kubernetes.config import incluster_config
 
