@@ -18,6 +18,7 @@ from vcledger import codec
 from vcledger.scheduler.decision import Draft
 from volcano.events.base import Subject
 
+
 def came_back(version: str | None, position: int) -> str:
     """The version under which an observation at a position is stored of an object that came back as it was (AGAIN): the
     log takes each version once, and goes by the last of them for what is there."""
@@ -30,7 +31,8 @@ GONE_MAX = 20_000
 
 class Standing(Enum):
     """NEW: as it is. KNOWN: the log has it, and nothing is new about it. AGAIN: the log has it, but an object came back
-    that a relist had missed, and is stored under a version of its own (`came_back`), or is gone again, under none. LATE: older than what the log has of the object
+    that a relist had missed, and is stored under a version of its own (`came_back`), or is gone again: stored under no
+    version. LATE: older than what the log has of the object
     (a stale list, a line that comes twice) or of its name, so kept, and passed over by the folds."""
 
     NEW = 0

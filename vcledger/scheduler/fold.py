@@ -6,6 +6,8 @@ loop, live and when it rebuilds: the same events give the same state, to the byt
 
 from __future__ import annotations
 
+from typing import Any
+
 from projections.cache.fold import evolve as evolve_cache
 from projections.cache.state import HAS_ANTI_AFFINITY, PodRef
 from projections.diagnosis.views import PlacedPod
@@ -32,8 +34,9 @@ _OVER = ("Succeeded", "Failed")
 
 
 def _came_back(number: int, event: Change) -> bool:
-    """Whether an observation is stored under a version that is not the object's own, see `vcledger.runtime.standing`."""
-    return number >= OPAQUE and event.object.metadata.resource_version.isdecimal()
+    """Whether an observation is stored under a version not its object's own, see `vcledger.runtime.standing`."""
+    held: Any = event.object
+    return number >= OPAQUE and str(held.metadata.resource_version).isdecimal()
 
 
 def evolve(flow: Flow, recorded: Recorded, raw: bytes | None = None) -> Flow:
