@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from projections.cache.state import CacheConfig, JobInfo
+from projections.cache.state import Cache, CacheConfig, JobInfo
 from projections.diagnosis.amounts import exceeding_asked, show
 from projections.diagnosis.edits import amounts_text
 from projections.diagnosis.holders import HeldBack, Holder, QueueAnswer
@@ -16,10 +16,12 @@ from projections.diagnosis.model import RECOMPUTED, Evidence
 from projections.diagnosis.numbers import over_limit, resource_numbers
 from projections.diagnosis.queues import deserved_shares, ghost_gate, queue_gate
 from projections.diagnosis.views import Amounts, ClusterView, QueueView, Rules
+from projections.diagnosis.words import counted
 from vcledger.folding import collector_paused
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
-from vcledger.why import NoSuchPod, look, near_of, why_job
+from vcledger.why import Looked, NoSuchPod, look, near_of, why_job
 from vcledger.why_views import Views, min_resources
+from volcano.objects.scheduling import VolcanoJob
 from volcano.objects.status import ALLOCATED_STATUSES, TaskStatus
 
 ASKED_MAX = 40
@@ -42,16 +44,17 @@ def why_queue(
     asked_at: int | None = None,
     rules: Rules | None = None,
 ) -> QueueAnswer:
-    """The answer about a queue. NoSuchQueue when there is none of that name."""
+    """The answer about a queue, also about one that does not exist and that jobs name. NoSuchQueue when there is none
+    of that name, and nobody names it."""
     looked = look(ledger, position, cluster, model, config, rules)
     chosen, at, _, views = looked
     cache = views.cache
     view = views.queues.get(name)
     if view is None:
-        raise NoSuchQueue(f"no queue {name} up to position {at}{near_of(list(cache.queues), name)}")
+        return _missing(ledger, looked, name, asked_at)
     jobs = [job for _, job in sorted(cache.jobs.items()) if job.queue == name and job.held is not None]
     waiting = [job for job in jobs if waits(job)]
-    held_back = _held_back(ledger, views, waiting[:ASKED_MAX], at, chosen, asked_at)
+    held_back = _held_back(ledger, views, [job.uid for job in waiting[:ASKED_MAX]], at, chosen, asked_at)
     verdict, summary = _verdict(view, views.plain, waiting, held_back)
     asked = _sum([min_resources(job) for job in waiting])
     return QueueAnswer(
@@ -70,8 +73,61 @@ def why_queue(
         waiting=min(len(waiting), ASKED_MAX),
         waiting_total=len(waiting),
         evidence=_evidence(view, at),
-        notes=[f"of {len(waiting)} jobs that wait, {ASKED_MAX} were asked about"] if len(waiting) > ASKED_MAX else [],
+        notes=_left_out(len(waiting)),
     )
+
+
+def _left_out(waiting: int) -> list[str]:
+    return [f"of {waiting} jobs that wait, {ASKED_MAX} were asked about"] if waiting > ASKED_MAX else []
+
+
+def _missing(ledger: Ledger, looked: Looked, name: str, asked_at: int | None) -> QueueAnswer:
+    """The answer about a queue that does not exist, for who names it all the same."""
+    views, at = looked.views, looked.position
+    naming = _naming(ledger, views.cache, name)
+    near = near_of(list(views.cache.queues), name)
+    if not naming:
+        raise NoSuchQueue(f"no queue {name} up to position {at}{near}")
+    what = f"no Queue {name} up to here"
+    return QueueAnswer(
+        subject=f"Queue {name}",
+        name=name,
+        at=at,
+        time=looked.time,
+        asked=looked.asked(asked_at),
+        verdict="queue-missing",
+        summary=f"queue {name} does not exist; {counted(len(naming), 'job')} {'names' if len(naming) == 1 else 'name'} "
+        f"it{near}",
+        state="",
+        weight=0,
+        resources=[],
+        holders=[],
+        held_back=_held_back(ledger, views, naming[:ASKED_MAX], at, looked.cluster, asked_at),
+        waiting=min(len(naming), ASKED_MAX),
+        waiting_total=len(naming),
+        evidence=[Evidence(position=at, what=what, proves="it does not exist", known=RECOMPUTED)],
+        notes=_left_out(len(naming)),
+    )
+
+
+def _naming(ledger: Ledger, cache: Cache, queue: str) -> list[str]:
+    """The jobs that name a queue, by namespace and name: PodGroups, and Volcano Jobs for which none was made."""
+    groups = [job for _, job in sorted(cache.jobs.items()) if job.queue == queue and job.held is not None]
+    owners = {
+        (job.namespace, owner.name)
+        for job in groups
+        for owner in (job.pod_group.metadata.owner_references if job.pod_group is not None else None) or ()
+    }
+    places = {key: at for (kind, key), at in sorted(cache.positions.items()) if kind == "VolcanoJob"}
+    bodies = ledger.objects(places.values())
+    alone = [
+        key
+        for key, at in places.items()
+        if isinstance(job := bodies.get(at), VolcanoJob)
+        and job.spec.queue == queue
+        and (job.metadata.namespace, job.metadata.name) not in owners
+    ]
+    return [*(job.uid for job in groups if waits(job)), *alone]
 
 
 def waits(job: JobInfo) -> bool:
@@ -108,12 +164,12 @@ def _holders(jobs: Sequence[JobInfo], view: QueueView) -> list[Holder]:
 
 
 def _held_back(
-    ledger: Ledger, views: Views, waiting: Sequence[JobInfo], at: int, cluster: str, asked_at: int | None
+    ledger: Ledger, views: Views, waiting: Sequence[str], at: int, cluster: str, asked_at: int | None
 ) -> list[HeldBack]:
     """The verdict of each waiting job, those that are alike together, the most first."""
     groups: dict[str, list[tuple[str, str]]] = {}
-    for job in waiting:
-        namespace, _, name = job.uid.partition("/")
+    for key in waiting:
+        namespace, _, name = key.partition("/")
         try:
             answer = why_job(
                 ledger, namespace, name, position=at, cluster=cluster, asked_at=asked_at, views=views, changes=False
@@ -121,7 +177,7 @@ def _held_back(
         except NoSuchPod:  # its observation was pruned, or cannot be read
             continue
         if answer.verdict not in {"running", "finished"}:
-            groups.setdefault(answer.verdict, []).append((job.uid, answer.summary))
+            groups.setdefault(answer.verdict, []).append((key, answer.summary))
     found = [
         HeldBack(verdict=verdict, count=len(told), summary=told[0][1], names=[name for name, _ in told])
         for verdict, told in groups.items()

@@ -28,7 +28,7 @@ EVICTED_MAX, EVICTED_OF_QUEUE_MAX = 8, 16
 PAIRED_MAX = 24
 """Of how many pods every pair and triple is tried."""
 
-ON_ONE_NODE_MAX = 4
+ON_ONE_NODE_MAX = 3
 """On how many nodes each by itself a queue's pods are sought."""
 
 ATTACHING_MAX = 3

@@ -14,6 +14,7 @@ from projections.diagnosis.case import Case
 from projections.diagnosis.changes import smallest_changes
 from projections.diagnosis.model import VERDICTS, Evidence, Explanation, Finding, NodeRow, Other, Said
 from projections.diagnosis.numbers import Verdicts, members, queue_numbers
+from projections.diagnosis.overflow import overflow_notes
 from projections.diagnosis.preemption import preemption
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.words import counted, histogram, refusals, scheduler_table, status_counts, task_message
@@ -78,7 +79,7 @@ def explain(case: Case) -> Explanation:
         evidence=_evidence(case, [first, *others]),
         disagreements=differing_facts,
         gaps=list(case.gaps),
-        notes=[*case.notes, *coverage.unwatched_notes(case)],
+        notes=[*case.notes, *coverage.unwatched_notes(case), *overflow_notes(case.task)],
         asked=case.asked,
         group=group.key if group is not None else "",
         queue=group.pod_group.spec.queue if group is not None and group.pod_group is not None else "",

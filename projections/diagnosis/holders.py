@@ -17,6 +17,7 @@ from projections.diagnosis.text import LINES_MAX, short
 from projections.diagnosis.words import counted, some
 
 QUEUE_VERDICTS: dict[str, str] = {
+    "queue-missing": "the queue does not exist, and jobs name it",
     "queue-closed": "the queue takes no new jobs",
     "queue-over-capability": "the queue holds its capability, or what of the cluster is left to it",
     "queue-overused": "the queue has its share of the cluster",

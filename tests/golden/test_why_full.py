@@ -327,7 +327,9 @@ def test_full_shows_every_part(call: Call) -> None:
     assert "6 members: 1 fits on no node at its turn, 5 not tried any more" in text
 
 
-@pytest.mark.parametrize("words", [("queue/small",), ("q/small",), ("node/cpu-0",), ("node/cpu-0", "--full")])
+@pytest.mark.parametrize(
+    "words", [("queue/small",), ("q/small",), ("q/does-not-exist",), ("node/cpu-0",), ("node/cpu-0", "--full")]
+)
 def test_queues_and_nodes_on_the_command_line(call: Call, words: tuple[str, ...]) -> None:
     result = call(*words)
     assert result.exit_code == 0, result.stderr
@@ -335,6 +337,15 @@ def test_queues_and_nodes_on_the_command_line(call: Call, words: tuple[str, ...]
     data = json.loads(call(*words, "-o", "json").stdout)
     assert data["verdict"] in {*QUEUE_VERDICTS, *NODE_VERDICTS}
     assert data["evidence"][-1]["known"] == "recomputed"
+
+
+def test_a_queue_that_does_not_exist_is_told_with_the_jobs_that_name_it(call: Call) -> None:
+    data = json.loads(call("queue/does-not-exist", "-o", "json").stdout)
+    assert (data["verdict"], data["waiting_total"]) == ("queue-missing", 1)
+    assert [one["names"] for one in data["held_back"]] == [["default/queue-missing"]]
+    result = call("queue/nobody-names-it")
+    assert result.exit_code == 2
+    assert "no queue nobody-names-it" in result.stderr
 
 
 def test_the_page_has_every_key_and_every_state() -> None:
