@@ -5,7 +5,17 @@ Owns that choice. Must not know verdicts. Called by `vcledger.why` and `cli.why`
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from projections.diagnosis.views import Rules
+
+if TYPE_CHECKING:
+    from vcledger.scheduler.session.conf import SessionConf
+
+
+def _gates_by_quota(conf: SessionConf) -> bool:
+    found = next((plugin for plugin in conf.plugins() if plugin.name == "resourcequota"), None)
+    return found is not None and found.is_on("enableJobEnqueued") and "enqueue" in conf.actions
 
 
 def rules_of(text: str) -> Rules:
@@ -21,6 +31,7 @@ def rules_of(text: str) -> Rules:
     return Rules(
         actions=tuple(conf.actions),
         overcommit=factor if "enqueue" in conf.actions else None,
+        quota=_gates_by_quota(conf),
         share=next((name for name in ("proportion", "capacity") if name in plugins), ""),
         keepers=tuple(name for name in Rules().keepers if name in plugins and plugins[name].is_on("enablePreemptable")),
         reclaim_keepers=tuple(

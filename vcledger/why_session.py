@@ -142,6 +142,7 @@ def _deliveries(ledger: Ledger, cache: Cache, world: World, before: World) -> It
     for kind, new, old in (
         ("PersistentVolume", world.cluster.volumes, before.cluster.volumes),
         ("PersistentVolumeClaim", world.cluster.claims, before.cluster.claims),
+        ("ResourceQuota", world.cluster.quotas, before.cluster.quotas),
     ):
         for key, thing in new.items() if new is not old else ():
             if old.get(key) is not thing:

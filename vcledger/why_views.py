@@ -262,6 +262,7 @@ class Views:
             capacities=cache.storage_capacities if cache.policy.name == "exact" else {},
             queues=self.queues,
             queue_objects=cache.queues,
+            quotas=cache.quotas,
             positions=cache.positions,
             ignores_conditions=not cache.policy.freezes_not_ready,
             ignores_access_modes=cache.policy.name != "exact",

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from projections.diagnosis import quotas
 from projections.diagnosis.amounts import total
 from projections.diagnosis.case import Case
 from projections.diagnosis.claims import fully_bound
@@ -24,7 +25,7 @@ from projections.diagnosis.evicting import Turn
 from projections.diagnosis.gang import Trial, try_gang
 from projections.diagnosis.model import Change
 from projections.diagnosis.nodes import Evaluation
-from projections.diagnosis.openings import ghost_attachments, more_nodes, queue_options
+from projections.diagnosis.openings import ghost_attachments, more_nodes, queue_options, raising
 from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs, up_to
 from projections.diagnosis.queues import share_gate
 from projections.diagnosis.reasons import Reason
@@ -209,21 +210,21 @@ def _openings(what: str, world: World, subject: Subject) -> list[Edits]:
     if what == "gates" and task is not None:
         return [[Ungate(task)]]
     if what == "members" and world.group is not None:
-        return _more_members(world.group)
+        return _more_members(world.group, world)
     if what == "volumes" and task is not None:
         return [_bound_volumes(world, task)]
     return queue_options(what, world, subject.held)
 
 
-def _more_members(group: GroupView) -> list[Edits]:
+def _more_members(group: GroupView, world: World) -> list[Edits]:
+    """A lower minimum, or the members that are missing, with the room that quotas have not for them."""
     valid = sum(1 for task in group.tasks if task.status in VALID)
-    options: list[Edits] = []
-    if 0 < valid < group.min_member:
-        options = [
-            [LowerMinMember(group.key, group.min_member, valid)],
-            [MoreMembers(group.key, group.min_member - valid)],
-        ]
-    return options
+    if not 0 < valid < group.min_member:
+        return []
+    missing = group.min_member - valid
+    refusing = quotas.refusing(group, (), missing, world.cluster)
+    made: Edits = [*(raising(key, over) for key, over in refusing.items()), MoreMembers(group.key, missing)]
+    return [[LowerMinMember(group.key, group.min_member, valid)], made]
 
 
 def _bound_volumes(world: World, task: TaskView) -> Edits:

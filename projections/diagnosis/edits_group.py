@@ -14,6 +14,7 @@ from projections.diagnosis.amounts import counted, show_bytes
 from projections.diagnosis.claims import BIND_COMPLETED
 from projections.diagnosis.edits import OfPod, One, amounts_text
 from projections.diagnosis.model import Step
+from projections.diagnosis.quotas import amount_text
 from projections.diagnosis.views import Amounts, QueueView
 from projections.diagnosis.world import World
 from volcano.objects.core import (
@@ -99,6 +100,43 @@ class RaiseCapability(One):
     @property
     def share(self) -> float:
         return sum(1 - self.before.get(name, 0.0) / amount for name, amount in sorted(self.amounts.items()) if amount)
+
+
+@dataclass(frozen=True)
+class RaiseQuota(One):
+    """A ResourceQuota allows more: `amounts`, in thousandths, is what would do."""
+
+    rank = 2
+
+    quota: str
+    amounts: tuple[tuple[str, int], ...]
+    before: tuple[tuple[str, int], ...]
+
+    def apply(self, world: World) -> World:
+        found = world.cluster.quotas.get(self.quota)
+        if found is None:
+            return world
+        more = {name: f"{amount}m" for name, amount in self.amounts}
+        spec = changed(found.spec, hard={**(found.spec.hard or {}), **more})
+        status = changed(found.status, hard={**(found.status.hard or {}), **more})
+        return world.with_quota(self.quota, changed(found, spec=spec, status=status))
+
+    def step(self) -> Step:
+        amounts = {name: amount_text(name, amount) for name, amount in self.amounts}
+        return Step(action="raise-quota", object=f"ResourceQuota {self.quota}", amounts=amounts)
+
+    def text(self) -> str:
+        before = dict(self.before)
+        parts = [
+            f"{name} {amount_text(name, amount)} instead of {amount_text(name, before.get(name, 0))}"
+            for name, amount in self.amounts
+        ]
+        return f"ResourceQuota {self.quota}: {', '.join(parts)}"
+
+    @property
+    def share(self) -> float:
+        before = dict(self.before)
+        return sum(1 - before.get(name, 0) / amount for name, amount in self.amounts if amount)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ by `vcledger.why`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from projections.diagnosis import coverage, lifecycle, membership, outcomes, placement
 from projections.diagnosis.agreement import disagreement, phrased
@@ -16,6 +17,7 @@ from projections.diagnosis.model import VERDICTS, Evidence, Explanation, Finding
 from projections.diagnosis.numbers import Verdicts, members, queue_numbers
 from projections.diagnosis.overflow import overflow_notes
 from projections.diagnosis.preemption import preemption
+from projections.diagnosis.quotas import SAID
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.words import counted, histogram, refusals, scheduler_table, status_counts, task_message
 
@@ -49,6 +51,7 @@ BLOCKED_BY_NODES = ("no-node-fits", "gang-short", "no-matching-volume", "volume-
 
 def explain(case: Case) -> Explanation:
     """The answer to a case. Pure: equal cases have equal answers."""
+    _heed_quotas(case)
     findings = _findings(case)
     first, others = findings[0], findings[1:]
     fits = case.fitting
@@ -89,6 +92,13 @@ def explain(case: Case) -> Explanation:
         members=members(case) if case.searches else [],
         preemption=preemption(case) if _searches(case, first) else None,
     )
+
+
+def _heed_quotas(case: Case) -> None:
+    """A scheduler that wrote of a quota asks for them, whatever is known of its configuration."""
+    rules = case.cluster.rules
+    if not rules.quota and any(one.message.startswith(SAID) for one in case.said_of("event", "Unschedulable")):
+        case.cluster = replace(case.cluster, rules=replace(rules, quota=True))
 
 
 def _waits(case: Case) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from projections.diagnosis import quotas
 from projections.diagnosis.amounts import add
 from projections.diagnosis.case import Case
 from projections.diagnosis.gang import READY, Trial
@@ -45,6 +46,17 @@ def queue_evidence(case: Case, name: str) -> list[Evidence]:
     if name in case.cluster.known_queues():
         return []
     return [absence(case, "Queue", name)]
+
+
+def quota_evidence(case: Case, keys: Sequence[str]) -> list[Evidence]:
+    """The last observations of quotas as proof."""
+    found = []
+    for key in keys:
+        position = case.cluster.positions.get(("ResourceQuota", key), 0)
+        if position:
+            what = f"ResourceQuota {key} as last seen"
+            found.append(Evidence(position=position, what=what, proves="what it allows, and what of it is used"))
+    return found
 
 
 def absence(case: Case, kind: str, name: str) -> Evidence:
@@ -155,13 +167,14 @@ def members_missing(case: Case) -> Finding | None:
     cause = f"PodGroup {group.key} asks for {group.min_member} members and has {valid}: {owner} has yet to make them"
     if short:
         cause += f" ({'; '.join(short)})"
+    refusing = quotas.refusing(group, case.planned, max(1, group.min_member - valid), case.cluster)
     return Finding(
         verdict="members-missing",
-        causes=[cause],
+        causes=[*(quotas.told(key, over) for key, over in refusing.items()), cause],
         summary=f"{valid} of the {group.min_member} members that the gang needs exist",
         message=f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {group.min_member}",
         since=case.created,
-        evidence=group_evidence(case, f"minMember is {group.min_member}"),
+        evidence=group_evidence(case, f"minMember is {group.min_member}") + quota_evidence(case, list(refusing)),
     )
 
 
@@ -202,7 +215,9 @@ def _enqueue_findings(case: Case) -> list[Finding]:
         return findings
     if not case.is_job and was_tried(case):
         return []
-    last = [one for one in refused if one.message.startswith(("resource in cluster", "queue resource quota"))]
+    last = [
+        one for one in refused if one.message.startswith(("resource in cluster", "queue resource quota", quotas.SAID))
+    ]
     causes = [f"PodGroup {case.group.key} is still Pending: the scheduler has not taken it into queue {_queue(case)}"]
     if last:
         causes.append(
@@ -256,8 +271,10 @@ def _gate_evidence(case: Case, gate: Gate) -> list[Evidence]:
     queue = _queue(case)
     if not found and case.job is not None:
         found, queue = job_evidence(case, "the queue that it names"), case.job.spec.queue
-    if gate.verdict != "cluster-overused":
+    if gate.verdict not in {"cluster-overused", "quota-exceeded"}:
         found += queue_evidence(case, queue)
+    if gate.verdict == "quota-exceeded":
+        found += quota_evidence(case, [key for key, _ in quotas.of_namespace(case.namespace, case.cluster)])
     if gate.verdict not in {"queue-missing", "queue-closed"}:
         found.append(folded(case, "what the queue's jobs hold and ask, and what the nodes have"))
     return found

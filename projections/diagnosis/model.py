@@ -29,6 +29,7 @@ VERDICTS: dict[str, str] = {
     "queue-closed": "the PodGroup's queue takes no new jobs",
     "queue-over-capability": "what the group asks would put its queue over its capability",
     "cluster-overused": "the cluster, overcommit counted in, has not got what the group asks at least",
+    "quota-exceeded": "a ResourceQuota of the namespace has no room for what the group asks at least",
     "podgroup-pending": "the PodGroup has not been taken into its queue, and no gate is found that holds it back",
     "queue-overused": "the queue already has its share of the cluster",
     "gang-short": "too few members of the gang can be placed together",

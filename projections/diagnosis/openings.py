@@ -6,12 +6,13 @@ Owns these options and the searches for their numbers. Must not know single node
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from projections.diagnosis import quotas
 from projections.diagnosis.amounts import add, exceeding_asked, subtract
 from projections.diagnosis.edits import NEW_NODE, AddNodes, Edit
-from projections.diagnosis.edits_group import IgnoreProvisioner, OpenQueue, RaiseCapability, RaiseWeight
+from projections.diagnosis.edits_group import IgnoreProvisioner, OpenQueue, RaiseCapability, RaiseQuota, RaiseWeight
 from projections.diagnosis.evicting import evictions_of_queue
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.proof import Held, obstacle, over_its_share, up_to
@@ -20,6 +21,7 @@ from projections.diagnosis.views import ClusterView, NodeView, TaskView
 from projections.diagnosis.world import World, empty_like
 from volcano.objects.core import Node, NodeSpec
 from volcano.objects.meta import ObjectMeta
+from volcano.objects.quotas import Exceeded
 
 KINDS_MAX, NODES_MAX, WEIGHT_MAX = 4, 1_000, 10_000
 NODES_ADDED_MAX = 32
@@ -32,8 +34,8 @@ def queue_options(what: str, world: World, held: Held) -> list[list[Edit]]:
     if what == "queue":
         return [[OpenQueue(name, name not in world.cluster.known_queues())]]
     if what == "enqueue":
-        found = _capability(name, world)
-        return [*([found] if found else []), *_cluster_larger(world, held)]
+        found = [_capability(name, world), quota_raised(world)]
+        return [*(one for one in found if one), *_cluster_larger(world, held)]
     if what == "share":
         return [
             *_ignored(name, world),
@@ -60,6 +62,18 @@ def _capability(name: str, world: World) -> list[Edit]:
     if not over:
         return []
     return [RaiseCapability(name, {one: needed[one] for one in over}, {one: own[one] for one in over})]
+
+
+def quota_raised(world: World) -> list[Edit]:
+    """The quota that keeps the group out, with as much as lets it in."""
+    found = quotas.gate(world.group, world.cluster) if world.group is not None else None
+    return [raising(*found)] if found is not None else []
+
+
+def raising(key: str, over: Sequence[Exceeded]) -> RaiseQuota:
+    """A quota with room for what it has not."""
+    before = tuple((one.name, one.hard) for one in over)
+    return RaiseQuota(key, tuple(quotas.raised(over).items()), before)
 
 
 def _cluster_larger(world: World, held: Held) -> list[list[Edit]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from projections.diagnosis import quotas
 from projections.diagnosis.amounts import add, exceeding_asked, less_equal, show, subtract, total
 from projections.diagnosis.views import Amounts, ClusterView, GroupView, QueueView
 
@@ -56,7 +57,13 @@ def enqueue_gates(group: GroupView, asked: Amounts, cluster: ClusterView) -> lis
     gates = [_overcommit(asked, cluster)]
     if view is not None:
         gates.append(_capability(view, asked, cluster))
+    gates.append(_quota(group, cluster))
     return [gate for gate in gates if gate is not None]
+
+
+def _quota(group: GroupView, cluster: ClusterView) -> Gate | None:
+    found = quotas.gate(group, cluster)
+    return Gate("quota-exceeded", quotas.told(*found)) if found is not None else None
 
 
 def _overcommit(asked: Amounts, cluster: ClusterView) -> Gate | None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from volcano.objects.core import Affinity, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from volcano.objects.core import Affinity, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota
 from volcano.objects.intree import inline_attachment
 from volcano.objects.scheduling import CSINode, CSIStorageCapacity, PodGroup, Queue, StorageClass
 
@@ -199,12 +199,13 @@ class Occupant:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What of the scheduler's configuration the answer rests on; Volcano's own defaults where it is not known
-    (`actions` is then None). `overcommit` None: no such plugin, so the cluster gates nothing. `share` is the plugin
-    that divides the cluster among queues: proportion, capacity or ''. `keepers` are the plugins that may spare a victim
-    of preempt, `reclaim_keepers` one of reclaim."""
+    (`actions` is then None). `overcommit` None: no such plugin, so the cluster gates nothing. `quota`: ResourceQuotas
+    do too (the resourcequota plugin). `share` is the plugin that divides the cluster among queues: proportion, capacity
+    or ''. `keepers` are the plugins that may spare a victim of preempt, `reclaim_keepers` one of reclaim."""
 
     actions: tuple[str, ...] | None = None
     overcommit: float | None = 1.2
+    quota: bool = False
     share: str = "proportion"
     keepers: tuple[str, ...] = ("priority", "gang", "conformance")
     reclaim_keepers: tuple[str, ...] = ("gang", "conformance", "proportion")
@@ -228,6 +229,7 @@ class ClusterView:
     capacities: Mapping[str, CSIStorageCapacity] = field(default_factory=dict)
     queues: Mapping[str, QueueView] = field(default_factory=dict)
     queue_objects: Mapping[str, Queue] | None = None
+    quotas: Mapping[str, ResourceQuota] = field(default_factory=dict)
     positions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     ignores_conditions: bool = True
     ignores_access_modes: bool = False

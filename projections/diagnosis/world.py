@@ -16,7 +16,7 @@ from msgspec.structs import replace as changed
 
 from projections.diagnosis.amounts import add, subtract, total
 from projections.diagnosis.views import Amounts, ClusterView, GroupView, NodeView, Occupant, QueueView, TaskView
-from volcano.objects.core import Node, Pod
+from volcano.objects.core import Node, Pod, ResourceQuota
 from volcano.objects.scheduling import Queue, QueueSpec, QueueStatus
 
 
@@ -69,6 +69,10 @@ class World:
         made = Queue(spec=QueueSpec(weight=1), status=QueueStatus(state="Open"))
         views[name] = QueueView(name, made, {}, {}, {}, has_jobs=False)
         return self._clustered(queues=views, queue_objects={one: view.queue for one, view in views.items()})
+
+    def with_quota(self, key: str, quota: ResourceQuota) -> World:
+        """The same with one ResourceQuota another."""
+        return self._clustered(quotas={**self.cluster.quotas, key: quota})
 
     def _clustered(self, **parts: object) -> World:
         return replace(self, cluster=replace(self.cluster, **{"memo": {}, **parts}))  # type: ignore[arg-type]

@@ -6,6 +6,8 @@ Owns the partial structs of these kinds. Must not know what the cache makes of t
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from volcano.objects.meta import (
@@ -255,6 +257,8 @@ class Node(Part, frozen=True):
 
 class ResourceQuotaSpec(Part, frozen=True):
     hard: ResourceMap | None = None
+    scopes: list[str] | None = None
+    scope_selector: dict[str, Any] | None = None
 
 
 class ResourceQuotaStatus(Part, frozen=True):

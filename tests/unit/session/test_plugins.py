@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.unit.session.small import Small
 from vcledger.scheduler.session.actions import enqueue
-from vcledger.scheduler.session.framework import Session
+from vcledger.scheduler.session.framework import PERMIT, REJECT, Session
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.outcome import Enqueued, Outcome
 from vcledger.scheduler.session.plugins.binpack import FEW
@@ -33,10 +33,13 @@ from volcano.objects.core import (
     Pod,
     PodSpec,
     PreferredSchedulingTerm,
+    ResourceQuota,
+    ResourceQuotaStatus,
     ResourceRequirements,
     Toleration,
 )
-from volcano.objects.meta import ResourceMap
+from volcano.objects.meta import ObjectMeta, ResourceMap
+from volcano.objects.scheduling import PodGroup, PodGroupSpec
 from volcano.objects.status import TaskStatus
 
 
@@ -573,3 +576,25 @@ def test_one_row_scores_as_it_does_among_many(
     rows = all_rows(ssn)
     single = [ssn.scores(task, np.array([row]))[0] for row in rows]
     assert single == ssn.scores(task, rows).tolist()
+
+
+# --- resourcequota ------------------------------------------------------------------------------------------------
+
+
+def test_a_quota_lets_in_what_it_has_room_for_with_what_the_cycle_let_in() -> None:
+    world = Small()
+    world.node("n", 8, 8)
+    jobs = [world.job(name, phase="Pending") for name in ("a", "b", "c")]
+    for job, least in zip(jobs, ({"requests.cpu": "2"}, {"requests.cpu": "2"}, None), strict=True):
+        spec = PodGroupSpec(min_resources=least)
+        job.pod_group = PodGroup(metadata=job.pod_group.metadata, spec=spec)
+    ssn = world.open("resourcequota")
+    status = ResourceQuotaStatus(hard={"requests.cpu": "4"}, used={"requests.cpu": "1"})
+    ssn.quotas = {"ns/q": ResourceQuota(metadata=ObjectMeta(name="q", namespace="ns"), status=status)}
+    [enqueueable] = ssn.functions("job_enqueueable")
+    assert [enqueueable(job) for job in jobs] == [PERMIT, REJECT, PERMIT]
+    assert ssn.blocked == {
+        "ns/b": "ResourceQuota ns/q has no room for it: requests.cpu: asks 2 on top of 3 used, the quota allows 4"
+    }
+    ssn.quotas = {"other/q": ResourceQuota(metadata=ObjectMeta(name="q", namespace="other"), status=status)}
+    assert enqueueable(jobs[1]) == PERMIT

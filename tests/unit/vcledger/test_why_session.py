@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
 from projections.cache.fold import Delivery, observe
 from projections.cache.state import Cache
 from projections.diagnosis.case import Case
 from projections.diagnosis.edits import AddNodes, AskLess, DropSelector, Edit, Evict, Room, Tolerate, UseScheduler
-from projections.diagnosis.edits_group import IgnoreProvisioner, LowerMinMember, OpenQueue
+from projections.diagnosis.edits_group import IgnoreProvisioner, LowerMinMember, OpenQueue, RaiseQuota
 from projections.diagnosis.explain import explain
 from projections.diagnosis.views import ClusterView, GroupView, NodeView, QueueView, TaskView
 from projections.diagnosis.world import World
-from tests.unit.diagnosis.build import node, obj, pod
+from tests.unit.diagnosis.build import claim, node, obj, pod, uses, volume
 from vcledger.ledger import Ledger
+from vcledger.scheduler.session.conf import DEFAULT_CONF
 from vcledger.why_planned import occupants
 from vcledger.why_session import SessionProof, node_object
 from vcledger.why_views import node_view, queue_views, task_view
@@ -272,3 +275,50 @@ def test_two_edits_of_a_pod_both_reach_its_likes() -> None:
         (one.pod.spec.node_selector, len(one.pod.spec.tolerations or ())) for one in changed.group.tasks if one.pod
     ]
     assert specs == [({}, 1), ({}, 1)]
+
+
+def test_pods_whose_anti_affinity_or_volumes_are_in_the_way_are_evicted() -> None:
+    made = Made()
+    made.see("Node", node("n1", cpu="16").node)
+    terms = [{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}]
+    apart = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+    mine: Any = {"annotations": {"scheduling.k8s.io/group-name": "other"}, "status": {"phase": "Running"}}
+    made.see("Pod", pod("there", nodeName="n1", **{**ASKS, **apart, **mine}))
+    made.see("Pod", pod("p-0", labels={"app": "web"}, **cast(Any, {**ASKS, **GROUPED})))
+    assert asked(made) is False
+    assert asked(made, Evict("n1", tuple(occupants(made.cache, "n1")))) is True
+
+    made = Made()
+    made.see("Node", node("n1", cpu="16").node)
+    drivers = [{"name": "csi.example.com", "nodeID": "n1", "allocatable": {"count": 1}}]
+    made.see("CSINode", obj("CSINode", metadata={"name": "n1", "uid": "c"}, spec={"drivers": drivers}))
+    for name in ("x", "y"):
+        source = {"csi": {"driver": "csi.example.com", "volumeHandle": name}}
+        made.see("PersistentVolume", volume(f"v-{name}", spec=source, phase="Bound"))
+        made.see("PersistentVolumeClaim", claim(name, volume=f"v-{name}"))
+    made.see("Pod", pod("there", nodeName="n1", **{**ASKS, **mine, **uses("x")}))
+    made.see("Pod", pod("p-0", **cast(Any, {**ASKS, **GROUPED, **uses("y")})))
+    assert asked(made) is False
+    assert asked(made, Evict("n1", tuple(occupants(made.cache, "n1")))) is True
+
+
+def test_a_quota_is_raised_under_a_configuration_that_asks_for_it() -> None:
+    made = Made()
+    made.see("Node", node("n1", cpu="16").node)
+    waiting = made.group("g", 1, "Pending", "default")
+    waiting = changed(
+        waiting,
+        metadata=changed(waiting.metadata, resource_version="4"),
+        spec=changed(waiting.spec, min_resources={"cpu": "4"}),
+    )
+    made.see("PodGroup", waiting)
+    meta = {"name": "q", "namespace": "default", "uid": "quota"}
+    quota = obj("ResourceQuota", metadata=meta, status={"hard": {"cpu": "6"}, "used": {"cpu": "4"}})
+    made.see("ResourceQuota", quota)
+    conf = DEFAULT_CONF.replace("overcommit", "resourcequota")
+    before = made.world()
+    before = replace(before, cluster=replace(before.cluster, quotas=made.cache.quotas))
+    for amount, stands in ((8000, True), (7999, False)):
+        then = RaiseQuota("default/q", (("cpu", amount),), (("cpu", 6000),)).apply(before)
+        proof = SessionProof(cast(Ledger, Log(made.pods)), made.cache, conf)
+        assert proof(then, before) is stands

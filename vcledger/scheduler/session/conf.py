@@ -52,7 +52,7 @@ ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim")
 ACTIONS_OF_VOLCANO = ("shuffle", "elect", "reserve", "gangpreempt", "gangreclaim", "dequeue")
 PLUGINS_OF_VOLCANO = (
     "cdp", "deviceshare", "extender", "networktopologyaware", "network-topology-aware", "nodegroup", "numaaware",
-    "numa-aware", "pdb", "rescheduling", "resourcequota", "resource-strategy-fit", "sla", "task-topology", "tdm",
+    "numa-aware", "pdb", "rescheduling", "resource-strategy-fit", "sla", "task-topology", "tdm",
     "usage",
 )  # fmt: skip
 """Names that Volcano knows and this session does not."""

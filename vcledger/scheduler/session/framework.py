@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.model import Resources, SessionJob, SessionQueue, SessionTask, Vector
-from volcano.objects.core import Pod
+from volcano.objects.core import Pod, ResourceQuota
 
 if TYPE_CHECKING:
     from vcledger.scheduler.session.nodes import NodeTable
@@ -109,6 +109,7 @@ class Session:
     `waiting` are the jobs that have pending tasks, `unadmitted` those that have not been taken into their queue:
     whoever goes through jobs goes through these, as a session has many others. `feasible` answers where a task may go.
     `done` are the operations that stand, in their order, by their id; `held` what the jobs concerned had before.
+    `quotas` are the ResourceQuotas, by namespace and name.
     `chooser` decides on nodes in place of scores and seed. `spared` are tasks (UIDs) that are not to be evicted,
     whatever the plugins say."""
 
@@ -138,6 +139,7 @@ class Session:
         self.spared: Collection[str] = ()
         self.done: dict[int, Any] = {}
         self.held: dict[str, Vector] = {}
+        self.quotas: Mapping[str, ResourceQuota] = {}
         self._functions: dict[str, dict[str, Callable[..., Any]]] = {point: {} for point in POINTS}
         self._tiers: dict[str, list[list[Callable[..., Any]]]] = {}
         self._flat: dict[str, list[Callable[..., Any]]] = {}

@@ -80,7 +80,7 @@ def open_session(
     if only is not None:
         ssn.waiting = {uid: mirror.waiting[uid] for uid in sorted(set(only)) if uid in mirror.waiting}
         ssn.unadmitted = {uid: mirror.unadmitted[uid] for uid in sorted(set(only)) if uid in mirror.unadmitted}
-    ssn.read, ssn.feasible = mirror.read, mirror.feasible
+    ssn.read, ssn.feasible, ssn.quotas = mirror.read, mirror.feasible, mirror.cache.quotas
     mirror.nodes.begin()
     mirror.feasible.open(ssn)
     return ssn

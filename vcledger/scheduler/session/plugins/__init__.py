@@ -16,6 +16,7 @@ from vcledger.scheduler.session.plugins.overcommit import Overcommit
 from vcledger.scheduler.session.plugins.predicates import Predicates
 from vcledger.scheduler.session.plugins.priority import Priority
 from vcledger.scheduler.session.plugins.proportion import Proportion
+from vcledger.scheduler.session.plugins.resourcequota import ResourceQuotas
 
 BUILTIN: dict[str, PluginFactory] = {
     Priority.name: Priority,
@@ -28,6 +29,7 @@ BUILTIN: dict[str, PluginFactory] = {
     Capacity.name: Capacity,
     NodeOrder.name: NodeOrder,
     Binpack.name: Binpack,
+    ResourceQuotas.name: ResourceQuotas,
 }
 
 __all__ = ["BUILTIN"]
