@@ -72,6 +72,13 @@ def schedule(
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Of ties and of the jitter of waits. Default: drawn, and said")
     ] = None,
+    beside: Annotated[
+        bool,
+        typer.Option(
+            "--beside",
+            help="Another scheduler writes the status of queues, and of PodGroups that have neither pods nor a Job",
+        ),
+    ] = False,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take the place of a scheduler that still has the ledger's role")
     ] = False,
@@ -103,6 +110,7 @@ def schedule(
         take_over=take_over,
         default_queue=default_queue,
         session=session,
+        beside=beside,
     )
     end = None if lasting is None else seconds_of("--for", lasting)
     port = WirePort(find_access(kubeconfig, context))

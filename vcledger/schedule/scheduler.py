@@ -63,7 +63,7 @@ NEEDED: tuple[str, ...] = (
 )
 """Kinds whose lists must be complete before anything is decided."""
 
-WATCHED: tuple[str, ...] = (*NEEDED, "ResourceQuota", "Numatopology")
+WATCHED: tuple[str, ...] = (*NEEDED, "VolcanoJob", "ResourceQuota", "Numatopology")
 """Kinds that are listed and watched. The last ones only inform: a cluster may do without them."""
 
 JOIN_SECONDS = 15.0
@@ -76,7 +76,8 @@ class Options(msgspec.Struct, frozen=True):
     answer was lost may still arrive. workers: requests at a time. seed: of the jitter of waits. absent_seconds: before
     a kind is looked for again that is not installed. take_over: take the role from a scheduler that has it. session:
     Volcano's configuration, by which a session decides, with ties decided by `seed` too; None: the minimal pass of
-    `vcledger.scheduler.allocate` does, which the command never asks for."""
+    `vcledger.scheduler.allocate` does, which the command never asks for. beside: another scheduler of groups is at work
+    in the cluster, who lets in the PodGroups that nobody's pods belong to, and writes what queues hold."""
 
     scheduler_name: str = "vcledger"
     lock: str | None = None
@@ -93,6 +94,7 @@ class Options(msgspec.Struct, frozen=True):
     take_over: bool = False
     default_queue: str = "default"
     session: SessionConf | None = msgspec.field(default_factory=default_conf)
+    beside: bool = False
 
     def flow(self) -> FlowConfig:
         """What the deciders are told of it."""
@@ -104,6 +106,8 @@ class Options(msgspec.Struct, frozen=True):
             settle_seconds=self.settle_seconds,
             session=self.session,
             seed=self.seed,
+            statuses=True,
+            alone=not self.beside,
         )
 
 

@@ -263,6 +263,7 @@ class _Condition(msgspec.Struct):
 
 class _Conditions(msgspec.Struct):
     conditions: list[_Condition]
+    node: str = msgspec.field(default="", name="nominatedNodeName")
 
 
 class _Sent(msgspec.Struct):
@@ -274,7 +275,8 @@ _sent = msgspec.json.Decoder(_Sent)
 
 def condition_answered(hand: Hand, position: int, intent: Intent, request: Patch, answer: Answer) -> None:
     """The outcome of the condition's patch. It is not sent again: the next failure has its own."""
-    sent = _sent.decode(request.body).status.conditions[0]
+    written = _sent.decode(request.body).status
+    sent = written.conditions[0]
     ref = _ref(intent, "")
     if answer.ok:
         event: PodConditionPatched | PodConditionPatchFailed = PodConditionPatched(
@@ -282,6 +284,7 @@ def condition_answered(hand: Hand, position: int, intent: Intent, request: Patch
             status="False",
             reason=sent.reason,
             message=sent.message,
+            nominated_node=written.node,
             new_resource_version=volume_binder.version_in(answer.body),
         )
     else:
@@ -293,6 +296,7 @@ def condition_answered(hand: Hand, position: int, intent: Intent, request: Patch
             error=failure.message,
             reason=sent.reason,
             message=sent.message,
+            nominated_node=written.node,
         )
     hand.add(pod_subject(ref), event, cause=position, known=RECORDED)
 

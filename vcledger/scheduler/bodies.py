@@ -73,9 +73,9 @@ def condition_differs(pod: Pod, status: str, reason: str, message: str) -> bool:
     return held is None or (held.status, held.reason, held.message) != (status, reason, message)
 
 
-def condition_patch(pod: Pod, status: str, reason: str, message: str, now: int) -> bytes:
+def condition_patch(pod: Pod, status: str, reason: str, message: str, now: int, node: str = "") -> bytes:
     """A strategic merge patch of the pod's status; conditions merge by type. The time of the transition stays when the
-    status does."""
+    status does. `node`: the one that is named for the pod, '' to leave that as it is."""
     held = next((one for one in pod.status.conditions or () if one.type == "PodScheduled"), None)
     since = held.last_transition_time if held is not None and held.status == status else None
     condition = {
@@ -85,7 +85,10 @@ def condition_patch(pod: Pod, status: str, reason: str, message: str, now: int) 
         "message": message,
         "lastTransitionTime": since or rfc3339(now),
     }
-    return msgspec.json.encode({"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}})
+    written: dict[str, Any] = {"conditions": [condition]}
+    if node:
+        written["nominatedNodeName"] = node
+    return msgspec.json.encode({"metadata": {"uid": pod.metadata.uid}, "status": written})
 
 
 def eviction_patch(uid: str, message: str, now: int) -> bytes:

@@ -12,6 +12,7 @@ A pod whose binding is not over, or whose last eviction has just failed, is spar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from projections.diagnosis.claims import pod_claims
 from projections.diagnosis.nodes import refuses
 from projections.diagnosis.reasons import Reason, fit_message
 from projections.diagnosis.volumes import Chosen, VolumeBinding
-from vcledger.scheduler import evictor, place
+from vcledger.scheduler import evictor, place, statuses
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.fold_events import condition_is_news, considered_words
@@ -38,10 +39,11 @@ from vcledger.scheduler.session.events import (
     unfit_of,
 )
 from vcledger.scheduler.session.mirror import Mirror
-from vcledger.scheduler.session.model import SessionJob
+from vcledger.scheduler.session.model import SessionJob, SessionTask
 from vcledger.scheduler.session.outcome import Discarded, Enqueued, Evicted, JobOutcome, Outcome, Placed, Unfit
 from vcledger.scheduler.session.run import run
 from vcledger.scheduler.state import Flow
+from vcledger.scheduler.written import is_ours, phase_of
 from volcano.events.base import Subject, TaskRef
 from volcano.events.binding import BindQueued
 from volcano.events.scheduling import AllocationDiscarded, CycleEnded, JobConsidered, JobEnqueued
@@ -59,10 +61,16 @@ def run_session(hand: Hand, conf: SessionConf) -> None:
     flow = hand.flow
     mirror = mirror_of(flow)
     mirror.refresh()
-    if mirror.waiting:
+    jobs, due = list(mirror.waiting), bool(mirror.waiting)
+    closing: dict[str, None] = {}
+    if flow.config.statuses:
+        due = bool(mirror.waiting or mirror.unadmitted or mirror.has_changed)
+        jobs += [uid for uid, job in mirror.unadmitted.items() if uid not in mirror.waiting and is_ours(flow, job)]
+        closing = statuses.to_close(mirror)
+    if due:
         number = flow.cycle + 1
-        seed, waiting, spared = flow.config.seed, list(mirror.waiting), _spared(flow, hand.now)
-        outcome = run(mirror, conf, seed=seed, cycle=number, now=hand.now, only=waiting, spared=spared)
+        seed, spared = flow.config.seed, _spared(flow, hand.now)
+        outcome = run(mirror, conf, seed=seed, cycle=number, now=hand.now, only=jobs, spared=spared, closing=closing)
         _Writing(hand, mirror, outcome).write()
 
 
@@ -81,6 +89,8 @@ def mirror_of(flow: Flow) -> Mirror:
             claims=flow.claims.latest,
             volumes=flow.volumes.latest,
             nominated=flow.nominated,
+            phase_of=lambda uid, group: phase_of(flow, uid, group),
+            follows=flow.config.statuses,
         )
     return flow.mirror
 
@@ -93,6 +103,7 @@ class _Writing:
         self.reported = place.reported(hand.flow)
         self.reserved: list[str] = []
         self.chosen: dict[str, Chosen] = {}
+        self.taken: list[SessionTask] = []
         self.enqueued = self.allocated = self.pipelined = self.discarded = self.unschedulable = 0
         self.evicted: dict[str, list[Evicted]] = {}
 
@@ -119,6 +130,8 @@ class _Writing:
             self._unfit(unfit)
         for considered in outcome.jobs.values():
             self._considered(considered, refused.get(considered.job))
+        if self.flow.config.statuses:
+            self._statuses(refused, started)
         if len(hand.events) == before + 1:
             del hand.events[before:]
         else:
@@ -165,6 +178,18 @@ class _Writing:
     def _tell(self, subject: Subject, event: JobEnqueued | AllocationDiscarded | JobConsidered) -> None:
         """What became of a job, because of what was last seen of its PodGroup."""
         self.hand.add(subject, event, cause=self.mirror.groups[event.job].position or None)
+
+    def _statuses(self, refused: Mapping[str, Refused], started: int) -> None:
+        """What the session's close writes. Of a job whose places were given up after all nothing is said but how its
+        pods stand."""
+        closings = [
+            one._replace(condition="", reason="", message="") if one.job in refused else one
+            for one in self.outcome.closings
+        ]
+        session = statuses.session_id(self.outcome.seed, started, self.hand.now)
+        statuses.write_groups(self.hand, self.mirror, closings, session)
+        gone = [one.task for some in self.evicted.values() for one in some]
+        statuses.write_queues(self.hand, self.mirror, self.taken, gone)
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
@@ -215,6 +240,7 @@ class _Writing:
     def _allocated(self, job: SessionJob, plan: place.Plan, one: Placed, ready: int) -> None:
         flow, hand, task = self.flow, self.hand, plan.task
         self.allocated += 1
+        self.taken.append(one.task)
         position = place.allocate(
             hand, plan, job.uid, task.position or None, ready=ready, needed=job.min_available, score=one.score
         )
@@ -246,7 +272,8 @@ class _Writing:
     def _unfit(self, unfit: Unfit) -> None:
         """A task got no node: an event when that is news, and the pod's condition unless it says so already."""
         flow, hand, task = self.flow, self.hand, unfit.task
-        tell = condition_is_news(flow, task.uid, task.key, unfit.reason, unfit.message)
+        unfit = replace(unfit, node=self._named(unfit))
+        tell = condition_is_news(flow, task.uid, task.key, unfit.reason, unfit.message, unfit.node)
         if flow.said.get(task.uid) == unfit.message and not tell:
             return
         self.unschedulable += 1
@@ -255,8 +282,15 @@ class _Writing:
         if tell:
             ref = TaskRef(namespace=task.namespace, name=task.name, uid=task.uid)
             hand.tell(ref, position, "FailedScheduling", unfit.message, warning=True)
-            body = condition_patch(flow.pods[task.key], "False", unfit.reason, unfit.message, hand.now)
+            body = condition_patch(flow.pods[task.key], "False", unfit.reason, unfit.message, hand.now, unfit.node)
             hand.effect(position, Patch("Pod", task.namespace, task.name, body, "status"))
+
+    def _named(self, unfit: Unfit) -> str:
+        """The node that the pod's status is to name: the one that the task is promised, if others were evicted for it
+        there, now or before (EvictionOccurred)."""
+        uid, flow = unfit.task.uid, self.flow
+        evicted = bool(self.evicted.get(uid)) or flow.nominated.get(uid) == unfit.node
+        return unfit.node if flow.config.statuses and evicted else ""
 
 
 __all__ = ["mirror_of", "run_session"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from vcledger.scheduler import allocate, binder, evictor, housekeeping, resyncer, volume_binder
+from vcledger.scheduler import allocate, binder, evictor, housekeeping, resyncer, statuses, volume_binder
 from vcledger.scheduler.decision import INFERRED, NOTHING, RECORDED, Decision, Draft, Hand
 from vcledger.scheduler.inputs import (
     Allocate,
@@ -184,6 +184,8 @@ def _answered(hand: Hand, given: Answered) -> None:
     elif intent.kind == "handler":
         if isinstance(request, CallHandler):
             resyncer.handler_answered(hand, position, intent, request, given.answer)
+    elif intent.kind in ("group", "queue"):
+        statuses.answered(hand, position, intent, given.answer)
     elif intent.kind == "ask":
         volume_binder.doubt_answered(hand, position, intent, given.answer)
     else:

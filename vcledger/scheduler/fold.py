@@ -12,7 +12,7 @@ from projections.cache.fold import evolve as evolve_cache
 from projections.cache.state import HAS_ANTI_AFFINITY, PodRef
 from projections.diagnosis.views import PlacedPod
 from vcledger.codec import OPAQUE
-from vcledger.scheduler import charges, fold_evictions
+from vcledger.scheduler import charges, fold_evictions, fold_status
 from vcledger.scheduler.fold_events import APPLY, drop, end, forget_resync, resync_key, watch_key
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.session.actions.preempt import makes_way
@@ -24,7 +24,7 @@ from volcano.events.base import Recorded
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
 from volcano.events.volume import VolumesAssumed, VolumesBound, VolumesReverted
 from volcano.objects.core import Pod
-from volcano.objects.scheduling import PodGroup
+from volcano.objects.scheduling import PodGroup, VolcanoJob
 
 Change = ObjectAdded | ObjectModified | ObjectDeleted
 SENT_BACK = frozenset({"PersistentVolume", "PersistentVolumeClaim"})
@@ -93,6 +93,11 @@ def _observe(flow: Flow, recorded: Recorded, event: Change, raw: bytes | None) -
         _keep_raw(flow, name, recorded, raw)
     elif kind == "PersistentVolumeClaim":
         _keep_raw(flow, f"{recorded.namespace}/{name}", recorded, raw)
+    elif kind == "VolcanoJob" and isinstance(event.object, VolcanoJob):
+        fold_status.see_job(flow, recorded.uid, None if isinstance(event, ObjectDeleted) else event.object)
+    if kind in ("PodGroup", "Queue") and isinstance(event, ObjectDeleted):
+        key = f"{recorded.namespace}/{name}" if recorded.namespace else name
+        fold_status.object_gone(flow, kind, key, recorded.uid)
     if flow.evictions:
         fold_evictions.still_leaving(flow)
     _jobs_over(flow, recorded.position)
@@ -139,6 +144,7 @@ def _observe_pod(flow: Flow, recorded: Recorded, pod: Pod) -> None:
     old = cache.pods.get(key)
     evolve_cache(cache, recorded)
     ref = cache.pods.get(key)
+    fold_status.see_stranger(flow, key, old, ref)
     if ref is not None and ref.position == recorded.position:
         _keep_pod(flow, key, ref, pod)
     elif ref is None:

@@ -13,11 +13,12 @@ from typing import Any
 
 from projections.cache import jobs, pods
 from projections.diagnosis.views import PlacedPod
-from vcledger.scheduler import bodies, charges, fold_evictions
+from vcledger.scheduler import bodies, charges, fold_evictions, fold_status
 from vcledger.scheduler.assumed import Assumption
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.state import Condition, Doubt, Flow, FlowTask, Handler, Intent, Recovery
 from vcledger.scheduler.transitions import Phase, Step, after
+from vcledger.scheduler.written import before
 from volcano.events import binding, cleanup, eviction, node_sync, recovery, resync, scheduling, volume
 from volcano.events.base import DomainEvent, Recorded
 from volcano.events.observation import ListCompleted
@@ -132,9 +133,9 @@ def _discarded(flow: Flow, at: Recorded, event: scheduling.AllocationDiscarded) 
 def _unschedulable(flow: Flow, at: Recorded, event: scheduling.TaskUnschedulable) -> None:
     flow.said[at.uid] = event.message
     key = f"{at.namespace}/{at.name}"
-    if condition_is_news(flow, at.uid, key, event.reason, event.message):
+    if condition_is_news(flow, at.uid, key, event.reason, event.message, event.nominated_node):
         flow.intents[at.position] = Intent("condition", at.uid, key)
-        flow.conditions[at.uid] = Condition(event.reason, event.message)
+        flow.conditions[at.uid] = Condition(event.reason, event.message, node=event.nominated_node)
 
 
 def _cycle_started(flow: Flow, at: Recorded, event: scheduling.CycleStarted) -> None:
@@ -349,24 +350,19 @@ def wants_condition(flow: Flow, uid: str, key: str, event: binding.BindFailed) -
     return condition_is_news(flow, uid, key, SCHEDULER_ERROR, failed_message(event))
 
 
-def condition_is_news(flow: Flow, uid: str, key: str, reason: str, message: str) -> bool:
-    """Whether the pod, which waits for a node, does not say so already, nor will once what we wrote is seen."""
+def condition_is_news(flow: Flow, uid: str, key: str, reason: str, message: str, node: str = "") -> bool:
+    """Whether the pod, which waits for a node, does not say so already, nor will once what we wrote is seen. `node`:
+    the one that is named for it; none takes nothing back."""
     pod = flow.pods.get(key)
     if pod is None or pod.metadata.uid != uid:
         return False
     written = flow.conditions.get(uid)
     same = written is not None and (written.reason, written.message) == (reason, message)
-    if (
-        same
-        and written is not None
-        and (not written.version or _before(pod.metadata.resource_version, written.version))
-    ):
+    same = same and (not node or (written is not None and written.node == node))
+    if same and written is not None and (not written.version or before(pod.metadata.resource_version, written.version)):
         return False
-    return bodies.condition_differs(pod, "False", reason, message)
-
-
-def _before(seen: str, written: str) -> bool:
-    return seen.isdecimal() and written.isdecimal() and int(seen) < int(written)
+    named = bool(node) and pod.status.nominated_node_name != node
+    return named or bodies.condition_differs(pod, "False", reason, message)
 
 
 def failed_message(event: binding.BindFailed) -> str:
@@ -392,7 +388,9 @@ def _condition_patched(flow: Flow, at: Recorded, event: binding.PodConditionPatc
     if event.type == bodies.DISRUPTION_TARGET:
         fold_evictions.marked(flow, at, event)
     elif at.uid in flow.conditions:
-        flow.conditions[at.uid] = Condition(event.reason, event.message, event.new_resource_version)
+        flow.conditions[at.uid] = Condition(
+            event.reason, event.message, event.new_resource_version, event.nominated_node
+        )
 
 
 def _condition_refused(flow: Flow, at: Recorded, event: binding.PodConditionPatchFailed) -> None:
@@ -647,6 +645,7 @@ APPLY: dict[type[DomainEvent], Apply] = {
     recovery.InDoubtAsked: _doubt_asked,
     recovery.InDoubtResolved: _doubt_resolved,
     recovery.RecoveryCompleted: _recovery_completed,
+    **fold_status.APPLY,
 }
 """Event to what it does. An event that is not here changes nothing of the flow."""
 

@@ -9,7 +9,7 @@ is over: Volcano's goes on being retried (fact 18), and its outcome is the same,
 
 from __future__ import annotations
 
-from vcledger.scheduler import binder, evictor
+from vcledger.scheduler import binder, evictor, statuses
 from vcledger.scheduler.decision import RECORDED, Hand
 from vcledger.scheduler.fold_events import LOST, cleanup_key
 from vcledger.scheduler.inputs import Noticed
@@ -153,7 +153,7 @@ def restart(hand: Hand, snapshot: int | None = None) -> None:
 
 
 def _orphans(hand: Hand, known: list[int]) -> None:
-    """Bindings of tasks that have left, and conditions, whose answers will not come any more."""
+    """Bindings of tasks that have left, conditions and statuses, whose answers will not come any more."""
     for position, intent in hand.flow.intents.items():
         namespace, _, name = intent.key.partition("/")
         subject = Subject("Pod", namespace, name, intent.uid)
@@ -168,6 +168,8 @@ def _orphans(hand: Hand, known: list[int]) -> None:
                 message=said.message if said is not None else "",
             )
             hand.add(subject, event, cause=position)
+        elif intent.kind in ("group", "queue"):
+            statuses.orphan(hand, position, intent)
         elif intent.kind == "bind" and position not in known:
             binder.orphan(hand, position, intent)
         elif intent.kind in ("mark", "evict"):

@@ -35,11 +35,12 @@ from vcledger.scheduler.state import (
     Recovery,
     Refusal,
 )
+from vcledger.scheduler.written import Written
 from volcano.events.base import Recorded
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
-VERSION = CACHE_VERSION * 1_000 + 6
+VERSION = CACHE_VERSION * 1_000 + 7
 """To be raised with every change of the flow's fold or of these bytes; the cache's is part of it."""
 
 
@@ -99,6 +100,9 @@ class Image(msgspec.Struct, array_like=True):
     refused: dict[str, Refusal]
     nominated: dict[str, str]
     noted: dict[str, Pod]
+    written: dict[str, Written]
+    others: dict[str, list[str]]
+    job_schedulers: dict[str, str]
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -157,6 +161,9 @@ def dump(flow: Flow) -> bytes:
         flow.refused,
         flow.nominated,
         flow.noted,
+        flow.written,
+        {job: list(pods) for job, pods in flow.others.items()},
+        flow.job_schedulers,
     )
     return _encoder.encode(image)
 
@@ -184,6 +191,8 @@ def load(flow: Flow, data: bytes) -> Flow:
     flow.considered, flow.promised, flow.admitted = image.considered, image.promised, image.admitted
     flow.evictions, flow.refused = image.evictions, image.refused
     flow.nominated, flow.noted = image.nominated, image.noted
+    flow.written, flow.job_schedulers = image.written, image.job_schedulers
+    flow.others = {job: dict.fromkeys(pods) for job, pods in image.others.items()}
     flow.watchers = {key: dict.fromkeys(users) for key, users in image.watchers.items()}
     flow.bind_queue, flow.waiting = image.bind_queue, image.waiting
     flow.unreadable = image.unreadable

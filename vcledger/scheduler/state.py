@@ -24,6 +24,7 @@ from vcledger.scheduler.queues import BASE_MICROSECONDS, WorkQueue
 from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.transitions import Phase
+from vcledger.scheduler.written import Written
 from volcano.events.volume import Provision, SharedClaim, StaticBinding, VolumeWait
 from volcano.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.resource import Resource
@@ -38,7 +39,9 @@ class FlowConfig(msgspec.Struct, frozen=True):
     `settle_seconds`: how long a request whose answer was lost may still arrive at the API server. `posts_max`: how
     often one binding is sent at most. `session`: Volcano's configuration, by which a whole session runs in each cycle;
     without it, as in scenarios, the minimal pass of `vcledger.scheduler.allocate` decides. `seed` decides between
-    equals in a session."""
+    equals in a session. `statuses`: what a session says of PodGroups and queues is written to the API server, as is the
+    node named for a pod. `alone`: no other scheduler writes to them, so that queues and PodGroups without pods are this
+    one's affair, too."""
 
     cache: CacheConfig = CacheConfig()
     scheduler_name: str = "volcano"
@@ -53,6 +56,8 @@ class FlowConfig(msgspec.Struct, frozen=True):
     posts_max: int = 2
     session: SessionConf | None = None
     seed: int = 0
+    statuses: bool = False
+    alone: bool = True
 
 
 class FlowTask(msgspec.Struct, gc=False):
@@ -140,8 +145,8 @@ class Refusal(NamedTuple):
 
 class Intent(NamedTuple):
     """A request that is out, by the position of its event. `kind` is bind, pv, pvc, resync, ask, condition, handler,
-    mark (the conditions of a pod that is to go) or evict; `key` the object, or for `ask` the position of the intent
-    that is asked about."""
+    mark (the conditions of a pod that is to go), evict, group or queue; `key` the object, or for `ask` the position of
+    the intent that is asked about."""
 
     kind: str
     uid: str
@@ -172,11 +177,12 @@ class HeldView(NamedTuple):
 
 class Condition(NamedTuple):
     """A PodScheduled condition that we wrote. `version`: the pod's with it, '' while the answer is out or when the
-    server would not have it."""
+    server would not have it; `node`: the node that was named with it, '' for none."""
 
     reason: str
     message: str
     version: str = ""
+    node: str = ""
 
 
 class Handler(msgspec.Struct):
@@ -207,6 +213,9 @@ class Flow:
     nominated   the node that evictions make room on for a task (UID)
     noted       pods on nodes, whole, that a choice of victims looks at: those of the cluster's own priority classes,
                 and those that make way
+    written     what was last written into the status of a PodGroup or queue (by kind and key)
+    others      pods of other schedulers, by the job of their group annotation; job_schedulers the scheduler that a
+                Volcano Job (UID) names
     coming      pods on their way, as they will stand on their nodes
     guarded     the pods whose own anti-affinity concerns everybody
     unreadable  nodes whose newest object could not be read, and why
@@ -240,6 +249,9 @@ class Flow:
         self.refused: dict[str, Refusal] = {}
         self.nominated: dict[str, str] = {}
         self.noted: dict[str, Pod] = {}
+        self.written: dict[str, Written] = {}
+        self.others: dict[str, dict[str, None]] = {}
+        self.job_schedulers: dict[str, str] = {}
         self.volumes: AssumeCache[PersistentVolume] = AssumeCache(self.cache.volumes)
         self.claims: AssumeCache[PersistentVolumeClaim] = AssumeCache(self.cache.claims)
         self.watchers: dict[str, dict[str, None]] = {}
@@ -328,6 +340,8 @@ class Flow:
         rest = [sorted(one.items()) for one in (self.intents, self.doubts, self.podgroups, self.unreadable)]
         said = [sorted(self.said.items()), sorted(self.listed), sorted(self.conditions.items())]
         said += [self.cycle, *(sorted(one.items()) for one in (self.considered, self.promised, self.admitted))]
+        said += [sorted(self.written.items()), sorted(self.job_schedulers.items())]
+        said += [sorted((job, sorted(pods)) for job, pods in self.others.items())]
         seen = [sorted(self.versions.items()), sorted((key, list(users)) for key, users in self.watchers.items())]
         assumed = [self.volumes.rows(), self.claims.rows()]
         pods = [sorted(self.pods), sorted(self.placed), sorted(self.guarded), sorted(self.coming), sorted(self.noted)]

@@ -16,7 +16,18 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from volcano.events import binding, cleanup, eviction, node_sync, observation, recovery, resync, scheduling, volume
+from volcano.events import (
+    binding,
+    cleanup,
+    eviction,
+    node_sync,
+    observation,
+    recovery,
+    resync,
+    scheduling,
+    status,
+    volume,
+)
 from volcano.events.base import RECORDING, SCHEDULER, DomainEvent
 from volcano.objects import kinds
 
@@ -131,6 +142,14 @@ TYPES: tuple[EventType, ...] = (
         binding.PodConditionPatchFailed,
     ),
     *_family("eviction", "Pod", eviction.EvictRequested, eviction.EvictSucceeded, eviction.EvictFailed),
+    *_family(
+        "status",
+        "PodGroup",
+        status.PodGroupUpdateRequested,
+        status.PodGroupUpdateSucceeded,
+        status.PodGroupUpdateFailed,
+    ),
+    *_family("status", "Queue", status.QueueUpdateRequested, status.QueueUpdateSucceeded, status.QueueUpdateFailed),
     *_family(
         "resync",
         "Pod",

@@ -24,12 +24,14 @@ DESIGN: dict[str, str] = {
     " PVCUpdateFailed BindingChecked VolumesBound VolumesReverted VolumeBindingFailed",
     "binding": "BindQueued BindRequested BindSucceeded BindFailed PodConditionPatched PodConditionPatchFailed",
     "eviction": "EvictRequested EvictSucceeded EvictFailed",
+    "status": "PodGroupUpdateRequested PodGroupUpdateSucceeded PodGroupUpdateFailed QueueUpdateRequested"
+    " QueueUpdateSucceeded QueueUpdateFailed",
     "resync": "ResyncQueued ResyncSucceeded ResyncFailed BindErrorHandlerCalled",
     "node-sync": "NodeSynced NodeSyncFailed NodeRemoved",
     "cleanup": "JobCleanupQueued JobCleanupRetried JobDeleted",
     "recovery": "RecoveryStarted InDoubtResolved RecoveryCompleted",
 }
-"""The table of the design, section 4, and the evictions, which it has no events of their own for."""
+"""The table of the design, section 4, and evictions and statuses, which it has no events of their own for."""
 
 PAYLOADS = Path(__file__).with_name("payloads.json")
 ROOT = Path(__file__).parents[3]

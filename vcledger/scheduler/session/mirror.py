@@ -33,6 +33,7 @@ from vcledger.scheduler.session.placed import PlacedPods
 from vcledger.scheduler.session.reader import Reader
 from vcledger.scheduler.session.sums import QueueSums, limits_of, part_of, resource_of
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
+from volcano.objects.scheduling import PodGroup
 from volcano.objects.status import TERMINATED_STATUSES, TaskStatus
 
 _BINDING = int(TaskStatus.BINDING)
@@ -50,7 +51,10 @@ class Mirror:
 
     `infers_assumed`: a pending pod for one of whose claims a volume is being made for a node (the claim's selected-node
     annotation) counts as Binding there, as the scheduler that asked for it has it, though no watch shows it. For caches
-    that are folded from what was recorded of another scheduler; one that has its own assumptions knows better."""
+    that are folded from what was recorded of another scheduler; one that has its own assumptions knows better.
+
+    `phase_of`: the phase of a job's (uid's) PodGroup, where something else is known than the object in the cache says;
+    a change of that has to be told by `touch`, too. `follows`: jobs that change are kept for `take_changed`."""
 
     def __init__(
         self,
@@ -61,11 +65,16 @@ class Mirror:
         volumes: Mapping[str, PersistentVolume] | None = None,
         nominated: Mapping[str, str] = MappingProxyType({}),
         infers_assumed: bool = False,
+        phase_of: Callable[[str, PodGroup], str] = lambda uid, group: group.status.phase,
+        follows: bool = False,
     ) -> None:
         self.cache, self.pod_of = cache, pod_of
         self.claims = cache.claims if claims is None else claims
         self.volumes = cache.volumes if volumes is None else volumes
         self.nominated, self.infers_assumed = nominated, infers_assumed
+        self.phase_of, self.follows = phase_of, follows
+        self._changed: dict[str, None] = {}
+        self._queues_changed = False
         self.exact = cache.policy.name == "exact"
         self.ignores_access_modes = not self.exact
         self._dirty_pods: dict[str, None] = {}
@@ -134,6 +143,17 @@ class Mirror:
         """Everything may have changed."""
         self._everything = True
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether something has become of a job or queue since this was last taken."""
+        return bool(self._changed) or self._queues_changed
+
+    def take_changed(self) -> dict[str, None]:
+        """The jobs of which something may have changed since the last call, for whoever follows them from session to
+        session; of a mirror that is new, all."""
+        taken, self._changed, self._queues_changed = self._changed, {}, False
+        return taken
+
     def refresh(self) -> None:
         """Brings everything touched up to date."""
         self._dirty_pods.update(self._resyncs)
@@ -189,6 +209,9 @@ class Mirror:
                 jobs[uid] = None
         for uid in jobs:
             self._settle(uid)
+        if self.follows:
+            self._changed.update(jobs)
+            self._queues_changed |= bool(queues)
         nodes, self._dirty_nodes = self._dirty_nodes, {}
         self._rows(nodes)
         if len(self._reader.shapes) > _SHAPES_MAX:
@@ -311,7 +334,7 @@ class Mirror:
         stated = group.spec.min_resources
         job.least = self._reader.shared(resource_of(tuple(stated.items()))) if stated else None
         job.preemptable = info.preemptable
-        job.phase = group.status.phase
+        job.phase = job.phase_at_open = self.phase_of(job.uid, group)
         job.position = info.position
         self._of_queue.setdefault(job.queue, {})[job.uid] = None
 

@@ -117,6 +117,7 @@ class SessionTask:
 class SessionJob:
     """A job with a PodGroup. `tasks` by uid, `by_status` too. `allocated` is what its tasks of ALLOCATED_STATUSES hold.
     `least` are the PodGroup's minResources, None without; `asked` is what its pending tasks ask for.
+    `phase` is the PodGroup's, which a session may change; `phase_at_open` what it was before.
 
     Filled in the session, and empty after it: `fit_errors` why a task got no node, by task uid; `tried` where a task
     would have gone that had to give its place back, with the status it had there (TaskInfo.LastTransaction);
@@ -138,6 +139,7 @@ class SessionJob:
     allocated: Vector = field(default_factory=lambda: np.zeros(0))
     asked: Vector = field(default_factory=lambda: np.zeros(0))
     phase: str = ""
+    phase_at_open: str = ""
     position: int = 0
     job_error: str = ""
     fit_errors: dict[str, FitError] = field(default_factory=dict)

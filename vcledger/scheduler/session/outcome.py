@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vcledger.scheduler.session.closing import Closing
 from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.model import FitError, SessionTask
 from vcledger.scheduler.session.refusals import Table
@@ -100,7 +101,8 @@ class JobOutcome:
 @dataclass(slots=True)
 class Outcome:
     """A cycle. `decisions` in the order in which they were made; `jobs` by uid, in the order in which they were come
-    to; `unfit` by task uid; `discarded` in the order in which it happened. `conf` and `mirror` are
+    to; `unfit` by task uid; `discarded` in the order in which it happened. `closings` are what PodGroups should say,
+    of the jobs for which that was asked. `conf` and `mirror` are
     what it was decided with and on; `events_of` looks into them, before the mirror's next refresh."""
 
     cycle: int
@@ -113,6 +115,7 @@ class Outcome:
     jobs: dict[str, JobOutcome] = field(default_factory=dict)
     unfit: dict[str, Unfit] = field(default_factory=dict)
     discarded: list[Discarded] = field(default_factory=list)
+    closings: list[Closing] = field(default_factory=list)
     conf: SessionConf | None = None
     mirror: Mirror | None = None
 

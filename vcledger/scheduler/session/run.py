@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from vcledger.scheduler.session.actions import ACTIONS
+from vcledger.scheduler.session.closing import closing_of
 from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.framework import Chooser, Plugin, PluginFactory, Session
 from vcledger.scheduler.session.mirror import Mirror
@@ -35,10 +36,12 @@ def run(
     only: Collection[str] | None = None,
     chooser: Chooser | None = None,
     spared: Collection[str] = (),
+    closing: Collection[str] = (),
 ) -> Outcome:
     """What a session decides. The same mirror, configuration and seed give the same, whatever way the mirror came to
     its state. `only`: the jobs, by uid, to which the cycle is limited. `chooser`: what decides on nodes, in place of
-    the seed. `spared`: tasks, by UID, that are not to be evicted. Raises KeyError for an action or plugin of the
+    the seed. `spared`: tasks, by UID, that are not to be evicted. `closing`: the jobs of which the outcome says what
+    their PodGroups should say at the session's close. Raises KeyError for an action or plugin of the
     configuration that there is not, which `conf.read_conf` refuses."""
     mirror.refresh()
     ssn = open_session(mirror, conf, seed=seed, now=now, only=only)
@@ -53,7 +56,9 @@ def run(
         mirror.feasible.open(ssn)
         for action in conf.actions:
             ACTIONS[action](ssn, outcome)
-        _tell(ssn, outcome, any(one.name == GANG for one in conf.plugins()))
+        gang = any(one.name == GANG for one in conf.plugins())
+        _tell(ssn, outcome, gang)
+        outcome.closings = [closing_of(ssn.jobs[uid], gang=gang) for uid in sorted(set(closing)) if uid in ssn.jobs]
         for plugin in made:
             plugin.on_close(ssn)
     finally:
@@ -103,7 +108,7 @@ def close_session(ssn: Session) -> None:
         job.fit_errors.clear()
         job.tried.clear()
     for job in (*ssn.unadmitted.values(), *jobs.values()):
-        job.phase = job.pod_group.status.phase
+        job.phase = job.phase_at_open
 
 
 def _tell(ssn: Session, outcome: Outcome, gang: bool) -> None:

@@ -1,0 +1,119 @@
+"""What the events about written statuses do to the state, and what tells whose a PodGroup is.
+
+Owns these changes. Must not know decisions. Called by `vcledger.scheduler.fold`, and by the table of
+`vcledger.scheduler.fold_events`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from projections.cache.state import PodRef
+from vcledger.scheduler.state import Flow, Intent
+from vcledger.scheduler.written import REFUSED, TAKEN, Written, key_of
+from volcano.events import status
+from volcano.events.base import Recorded
+from volcano.objects.scheduling import VolcanoJob
+
+_NEVER = (400, 403, 404, 405, 415, 422)
+
+Succeeded = status.PodGroupUpdateSucceeded | status.QueueUpdateSucceeded
+Failed = status.PodGroupUpdateFailed | status.QueueUpdateFailed
+
+
+def group_words(event: status.PodGroupUpdateRequested) -> str:
+    """What a PodGroup's status says, less times and the session's name."""
+    counts = f"{event.phase} {event.running} {event.succeeded} {event.failed}"
+    return f"{counts} {event.condition} {event.reason} {event.message}"
+
+
+def queue_words(event: status.QueueUpdateRequested) -> str:
+    """What a queue's status says to be allocated."""
+    return " ".join(f"{name}={amount!r}" for name, amount in sorted(event.allocated.items()))
+
+
+def _group_requested(flow: Flow, at: Recorded, event: status.PodGroupUpdateRequested) -> None:
+    flow.intents[at.position] = Intent("group", at.uid, event.job)
+    flow.written[key_of("PodGroup", event.job)] = Written(at.uid, group_words(event), event.phase)
+    if event.phase in ("", "Pending"):
+        flow.admitted.pop(event.job, None)
+
+
+def _queue_requested(flow: Flow, at: Recorded, event: status.QueueUpdateRequested) -> None:
+    flow.intents[at.position] = Intent("queue", at.uid, at.name)
+    flow.written[key_of("Queue", at.name)] = Written(at.uid, queue_words(event), "")
+
+
+def _held(flow: Flow, at: Recorded) -> tuple[str, Written | None]:
+    """The key of what was written, and that, unless the object is another by now."""
+    key = key_of(at.kind, f"{at.namespace}/{at.name}" if at.namespace else at.name)
+    held = flow.written.get(key)
+    return key, held if held is not None and held.uid == at.uid else None
+
+
+def _succeeded(flow: Flow, at: Recorded, event: Succeeded) -> None:
+    if event.intent is not None:
+        flow.intents.pop(event.intent, None)
+    key, held = _held(flow, at)
+    if held is not None:
+        flow.written[key] = held._replace(state=TAKEN, version=event.new_resource_version)
+
+
+def _failed(flow: Flow, at: Recorded, event: Failed) -> None:
+    """What may go through another time, as a conflict will once the newer object is seen, is decided anew by the next
+    session; what the server will never have is, once there is something else to say."""
+    if event.intent is not None:
+        flow.intents.pop(event.intent, None)
+    key, held = _held(flow, at)
+    if held is None:
+        return
+    if event.code in _NEVER:
+        flow.written[key] = held._replace(state=REFUSED)
+    else:
+        del flow.written[key]
+
+
+# --- observations -------------------------------------------------------------------------------------------------
+
+
+def object_gone(flow: Flow, kind: str, key: str, uid: str) -> None:
+    """A PodGroup or queue is no more."""
+    held = flow.written.get(key_of(kind, key))
+    if held is not None and held.uid == uid:
+        del flow.written[key_of(kind, key)]
+
+
+def see_stranger(flow: Flow, key: str, old: PodRef | None, new: PodRef | None) -> None:
+    """A pod of another scheduler that names a PodGroup makes that no concern of ours, bound or not."""
+    names = flow.config.cache.scheduler_names
+    before = old.job if old is not None and old.scheduler_name not in names else ""
+    after = new.job if new is not None and new.scheduler_name not in names else ""
+    if before and before != after:
+        members = flow.others.get(before, {})
+        members.pop(key, None)
+        if not members:
+            flow.others.pop(before, None)
+    if after:
+        flow.others.setdefault(after, {})[key] = None
+
+
+def see_job(flow: Flow, uid: str, job: VolcanoJob | None) -> None:
+    """A Volcano Job says which scheduler its pods will be for. None: it is gone."""
+    if job is None:
+        flow.job_schedulers.pop(uid, None)
+    else:
+        flow.job_schedulers[uid] = job.spec.scheduler_name
+
+
+APPLY: dict[type[Any], Any] = {
+    status.PodGroupUpdateRequested: _group_requested,
+    status.PodGroupUpdateSucceeded: _succeeded,
+    status.PodGroupUpdateFailed: _failed,
+    status.QueueUpdateRequested: _queue_requested,
+    status.QueueUpdateSucceeded: _succeeded,
+    status.QueueUpdateFailed: _failed,
+}
+"""Event to what it does, as in `vcledger.scheduler.fold_events`."""
+
+
+__all__ = ["APPLY", "group_words", "object_gone", "queue_words", "see_job", "see_stranger"]

@@ -1,0 +1,260 @@
+"""What a session's close writes: the status of PodGroups, and what queues' statuses say to be allocated.
+
+Owns when such a status is news, its patch, and what follows from the answer. Must not know how a session decides what a
+status should say (`vcledger.scheduler.session.closing`). Called by `vcledger.scheduler.cycle`, and with answers by
+`vcledger.scheduler.decide`.
+
+Source: Volcano's jobUpdater (isPodGroupStatusUpdated: times and the session's id are no difference),
+Session.UpdatePodGroupCondition, updateQueueStatus, ConvertRes2ResList. Volcano sends the whole object; here a patch
+names what it changes, for the version that was seen, so that nothing of others is written back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from vcledger.scheduler.bodies import rfc3339
+from vcledger.scheduler.decision import RECORDED, Hand, failure_of
+from vcledger.scheduler.fold_status import group_words, queue_words
+from vcledger.scheduler.requests import Answer, Patch
+from vcledger.scheduler.session.closing import UNSCHEDULABLE, Closing
+from vcledger.scheduler.session.mirror import Mirror
+from vcledger.scheduler.session.model import SessionJob, SessionQueue, SessionTask, Vector
+from vcledger.scheduler.state import Intent
+from vcledger.scheduler.volume_binder import version_in
+from vcledger.scheduler.written import is_ours, key_of, may_write, unseen
+from volcano.events.base import Subject
+from volcano.events.status import (
+    PodGroupUpdateFailed,
+    PodGroupUpdateRequested,
+    PodGroupUpdateSucceeded,
+    QueueUpdateFailed,
+    QueueUpdateRequested,
+    QueueUpdateSucceeded,
+)
+from volcano.objects.quantity import QuantityInvalid, canonical, exact_value
+from volcano.objects.resource import ATTACH_PREFIX, PODS
+from volcano.objects.scheduling import PodGroupCondition, PodGroupStatus
+
+ROOT = "root"
+"""The queue that all others are part of, where there is one."""
+
+_LOST = "the process ended before an answer came"
+
+
+# --- PodGroups ----------------------------------------------------------------------------------------------------
+
+
+def write_groups(hand: Hand, mirror: Mirror, closings: Iterable[Closing], session: str) -> None:
+    """The status of each PodGroup that says something else. `session`: the id that its conditions name."""
+    for closing in closings:
+        job = mirror.groups.get(closing.job)
+        if job is not None and _differs(job.pod_group.status, closing) and is_ours(hand.flow, job):
+            _write_group(hand, job, closing, session)
+
+
+def _differs(seen: PodGroupStatus, closing: Closing) -> bool:
+    if (seen.phase, seen.running, seen.succeeded, seen.failed) != closing[1:5]:
+        return True
+    held = next((one for one in seen.conditions or () if one.type == closing.condition), None)
+    if not closing.condition:
+        return False
+    return held is None or (held.status, held.reason, held.message) != ("True", closing.reason, closing.message)
+
+
+def _write_group(hand: Hand, job: SessionJob, closing: Closing, session: str) -> None:
+    meta = job.pod_group.metadata
+    event = PodGroupUpdateRequested(
+        job=job.uid,
+        phase=closing.phase,
+        running=closing.running,
+        succeeded=closing.succeeded,
+        failed=closing.failed,
+        condition=closing.condition,
+        reason=closing.reason,
+        message=closing.message,
+        transition_id=session if closing.condition else "",
+        sent_resource_version=meta.resource_version,
+    )
+    held = hand.flow.written.get(key_of("PodGroup", job.uid))
+    if not may_write(held, meta.uid, meta.resource_version, group_words(event)):
+        return
+    subject = Subject("PodGroup", job.namespace, job.name, meta.uid)
+    position = hand.add(subject, event, cause=job.position or None)
+    body = _group_patch(job, event, rfc3339(hand.now))
+    hand.effect(position, Patch("PodGroup", job.namespace, job.name, body, plain=True))
+    if event.condition == UNSCHEDULABLE:
+        hand.tell(subject, position, UNSCHEDULABLE, event.message, warning=True)
+
+
+def _group_patch(job: SessionJob, event: PodGroupUpdateRequested, now: str) -> bytes:
+    """A merge patch; a count of none is left out of the status, as Volcano leaves it out."""
+    counts = {"running": event.running, "succeeded": event.succeeded, "failed": event.failed}
+    status: dict[str, Any] = {"phase": event.phase, **{name: count or None for name, count in counts.items()}}
+    if event.condition:
+        status["conditions"] = _conditions(job.pod_group.status.conditions or [], event, now)
+    meta = job.pod_group.metadata
+    return msgspec.json.encode(
+        {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
+    )
+
+
+def _conditions(seen: list[PodGroupCondition], event: PodGroupUpdateRequested, now: str) -> list[dict[str, str]]:
+    """The conditions there are, the one of the event's type in its old place or behind all others
+    (UpdatePodGroupCondition)."""
+    made = PodGroupCondition(event.condition, "True", event.reason, event.message, event.transition_id, now)
+    kept = [made if one.type == event.condition else one for one in seen]
+    if made not in kept:
+        kept.append(made)
+    return [_condition(one) for one in kept]
+
+
+def _condition(one: PodGroupCondition) -> dict[str, str]:
+    fields = {
+        "type": one.type,
+        "status": one.status,
+        "transitionID": one.transition_id,
+        "lastTransitionTime": one.last_transition_time or "",
+        "reason": one.reason,
+        "message": one.message,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def session_id(seed: int, started: int, now: int) -> str:
+    """What conditions name a session by, in the form of a UUID; the same for the same session."""
+    text = hashlib.sha256(f"{seed}/{started}/{now}".encode()).hexdigest()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:32]))
+
+
+# --- queues -------------------------------------------------------------------------------------------------------
+
+
+def write_queues(hand: Hand, mirror: Mirror, taken: Iterable[SessionTask], evicted: Iterable[SessionTask]) -> None:
+    """What is allocated in each queue, where its status says something else: at the session's beginning, with the tasks
+    that it has given nodes and without those that it has told to go. Each queue's is part of its parent's."""
+    if not hand.flow.config.alone:
+        return
+    held: dict[str, Vector] = {name: queue.allocated for name, queue in mirror.queues.items()}
+    for tasks, sign in ((taken, 1.0), (evicted, -1.0)):
+        for task in tasks:
+            name = mirror.groups[task.job].queue
+            held[name] = held[name] + sign * task.request
+    for name, allocated in sorted(_with_parts(mirror, held).items(), key=lambda item: item[0]):
+        _write_queue(hand, mirror.queues[name], mirror.resources.amounts(allocated))
+
+
+def _with_parts(mirror: Mirror, own: Mapping[str, Vector]) -> dict[str, Vector]:
+    """What queues hold with all that is part of them. Where there is no queue root, none is part of another."""
+    whole = dict(own)
+    for name, allocated in own.items() if ROOT in mirror.queues else ():
+        above = name
+        for _ in mirror.queues:  # no longer than there are queues, should one be part of itself
+            if above == ROOT:
+                break
+            above = mirror.queues[above].parent or ROOT
+            if above not in whole:
+                break
+            whole[above] = whole[above] + allocated
+    return whole
+
+
+def _write_queue(hand: Hand, queue: SessionQueue, amounts: Mapping[str, float]) -> None:
+    meta, seen = queue.queue.metadata, queue.queue.status.allocated
+    held = hand.flow.written.get(key_of("Queue", queue.name))
+    if unseen(held, meta.uid, meta.resource_version):
+        return
+    wanted = {"cpu": _quantity("cpu", 0.0), "memory": _quantity("memory", 0.0)}
+    wanted.update((name, _quantity(name, amount)) for name, amount in amounts.items())
+    if _same(seen, wanted):
+        return
+    event = QueueUpdateRequested(allocated=dict(amounts), sent_resource_version=meta.resource_version)
+    if not may_write(held, meta.uid, meta.resource_version, queue_words(event)):
+        return
+    position = hand.add(Subject("Queue", "", queue.name, meta.uid), event, cause=queue.position or None)
+    gone = dict.fromkeys(name for name in seen or () if name not in wanted)
+    patch = {
+        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+        "status": {"allocated": {**gone, **wanted}},
+    }
+    hand.effect(position, Patch("Queue", "", queue.name, msgspec.json.encode(patch), "status", plain=True))
+
+
+def _quantity(name: str, amount: float) -> str:
+    """An amount as the API writes it: bytes in powers of 1,024, what is counted in wholes, else in thousandths."""
+    whole = round(amount)
+    if name == PODS or name.startswith(ATTACH_PREFIX):
+        return canonical(whole)
+    if name != "memory":
+        return canonical(f"{whole}m")
+    power = 0
+    while whole and whole % 1024 == 0 and power < len(_BINARY) - 1:
+        whole, power = whole // 1024, power + 1
+    return f"{whole}{_BINARY[power]}"
+
+
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def _same(seen: Mapping[str, str | int | float] | None, wanted: Mapping[str, str]) -> bool:
+    """Whether two lists of resources are the same amounts, however written."""
+    if seen is None or seen.keys() != wanted.keys():
+        return False
+    try:
+        return all(
+            seen[name] == amount or exact_value(seen[name], -3) == exact_value(amount, -3)
+            for name, amount in wanted.items()
+        )
+    except QuantityInvalid:
+        return False
+
+
+# --- answers ------------------------------------------------------------------------------------------------------
+
+
+def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
+    """The outcome of a status's patch. What failed is decided anew by a later session: the patch was made for one
+    version of the object, so that one whose answer was lost can do no harm."""
+    subject, version = _subject(intent), version_in(answer.body)
+    failure = failure_of(answer.code, answer.body) if not answer.ok else None
+    if failure is None and intent.kind == "group":
+        event: Any = PodGroupUpdateSucceeded(new_resource_version=version, intent=position)
+    elif failure is None:
+        event = QueueUpdateSucceeded(new_resource_version=version, intent=position)
+    else:
+        made = PodGroupUpdateFailed if intent.kind == "group" else QueueUpdateFailed
+        event = made(
+            code=failure.code,
+            reason=failure.reason,
+            message=failure.message,
+            answer_lost=answer.code is None,
+            intent=position,
+        )
+    hand.add(subject, event, cause=position, known=RECORDED)
+
+
+def orphan(hand: Hand, position: int, intent: Intent) -> None:
+    """After a restart: the answer will not come any more."""
+    made = PodGroupUpdateFailed if intent.kind == "group" else QueueUpdateFailed
+    event = made(code=0, message=_LOST, answer_lost=True, intent=position)
+    hand.add(_subject(intent), event, cause=position)
+
+
+def _subject(intent: Intent) -> Subject:
+    if intent.kind == "queue":
+        return Subject("Queue", "", intent.key, intent.uid)
+    namespace, _, name = intent.key.partition("/")
+    return Subject("PodGroup", namespace, name, intent.uid)
+
+
+def to_close(mirror: Mirror) -> dict[str, None]:
+    """The jobs whose PodGroups a session has to look at when it closes: those that a session can change, and those that
+    something has happened to since the last one."""
+    return {**dict.fromkeys(mirror.waiting), **dict.fromkeys(mirror.unadmitted), **mirror.take_changed()}
+
+
+__all__ = ["answered", "orphan", "session_id", "to_close", "write_groups", "write_queues"]
