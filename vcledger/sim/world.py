@@ -21,6 +21,7 @@ from eventstore.types import LedgerUnwritable
 from vcledger.runtime.loop import Loop
 from vcledger.scheduler.inputs import Allocate, Answered, Effect, Input
 from vcledger.scheduler.requests import Bind, Patch
+from vcledger.scheduler.session.conf import default_conf
 from vcledger.scheduler.state import Flow, FlowConfig
 from vcledger.sim import faults, rest
 from vcledger.sim.actors import World
@@ -49,7 +50,10 @@ KINDS: tuple[str, ...] = (
 )
 """What the scheduler lists and watches."""
 
-DEFAULT_CONFIG = FlowConfig(lists=KINDS, bind_timeout_seconds=60.0, settle_seconds=10.0)
+DEFAULT_CONFIG = FlowConfig(
+    lists=KINDS, bind_timeout_seconds=60.0, settle_seconds=10.0, session=default_conf(), statuses=True
+)
+"""Volcano's own configuration, and all that `vcledger schedule` writes."""
 
 LATENCY = (1, 30)
 """Least and most milliseconds of a request's way, and of its answer's."""
