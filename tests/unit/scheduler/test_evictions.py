@@ -119,6 +119,37 @@ def nothing_is_left(world: World) -> None:
     world.settled()
 
 
+def test_the_node_that_is_named_for_a_preemptor_is_written_once_and_never_taken_back(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(CONFIG, session=read_conf(CONF), seed=7, statuses=True)
+    world = World(tmp_path, config)
+    world.see(queue("default"), priority("high", 100), priority("low", 1), node("n1"))
+    world.see(of("lowg", 1, "low"), running("l0", 90, "lowg"), running("l1", 91, "lowg"))
+    world.see(of("highg", 1, "high", 21), pod("h0", 101, group="highg", cpu="2"))
+    world.do(Allocate())
+
+    def named() -> list[str]:
+        found = [one.request for one in world.out if isinstance(one.request, Patch) and one.request.name == "h0"]
+        return [json.loads(one.body)["status"].get("nominatedNodeName", "") for one in found]
+
+    assert named() == ["n1"]
+    world.answer(Patch, status(500, "no"), "h0")
+    assert world.events(PodConditionPatchFailed)[-1].nominated_node == "n1"
+    world.do(Allocate())
+    assert named() == ["n1"], "what failed is tried again by the next cycle"
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    message = json.loads(next(one.request.body for one in world.out if getattr(one.request, "name", "") == "h0"))
+    seen = pod("h0", 140, group="highg", cpu="2")
+    seen["status"] |= {"conditions": [condition | {"message": message["status"]["conditions"][0]["message"]}]}
+    seen["status"]["nominatedNodeName"] = "n1"
+    world.answer(Patch, said(seen), "h0")
+    assert world.events(PodConditionPatched)[-1].nominated_node == "n1"
+    world.see(seen)
+    world.do(Allocate())
+    assert named() == []
+    world.settled()
+    world.store.close()
+
+
 # --- the table ----------------------------------------------------------------------------------------------------
 
 
