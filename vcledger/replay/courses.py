@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median_low
 
-from vcledger.replay.record import Group, Life, Record
+from vcledger.replay.record import Group, Life, Record, decode
 
 
 @dataclass(slots=True)
@@ -30,6 +30,8 @@ class Course:
     arrive  when it comes, None: it waits for `gate` or `after`
     gate    (uid of a PodGroup, span): so long after that is let in
     after   (uid of a course, span): so long after that has gone
+    failing   how long its binds fail here, as they did there, None: to the end
+    provision how long its claims take to get their volumes once a node is named, None: they get none
     delay   from its place to running
     run     how long it runs, None: nobody knows, so until `until`, or on to the end
     phase   how its run ends: Succeeded, Failed, or '' for a deletion
@@ -50,6 +52,8 @@ class Course:
     arrive: int | None = None
     gate: tuple[str, int] | None = None
     after: tuple[str, int] | None = None
+    failing: int | None = 0
+    provision: int | None = 0
     delay: int = 0
     run: int | None = None
     phase: str = ""
@@ -126,6 +130,7 @@ def courses_of(record: Record, spans: Spans) -> list[Course]:
         before: Course | None = None
         for part in _parts(chain):
             before = _course(part, before, gates.get(part[0].uid), spans)
+            before.failing, before.provision = _failing(part[-1]), _provision(before, record)
             found.append(before)
     return sorted(found, key=lambda course: course.lives[0].position)
 
@@ -169,6 +174,39 @@ def _course(part: list[Life], before: Course | None, gate: Group | None, spans: 
     if last.ended is not None and last.deleted is not None:
         course.linger = max(0, last.deleted - last.ended)
     return course
+
+
+def _failing(life: Life) -> int | None:
+    """How long its binds failed: until it had its place, else as far as is known."""
+    if life.failing is None:
+        return 0
+    first, last = life.failing
+    if life.started is None and life.fails:
+        return None
+    return max(0, (last if life.started is None else life.started) - first)
+
+
+def _provision(course: Course, record: Record) -> int | None:
+    """How long the slowest of its claims waited for the volume that is made for it."""
+    if not record.claims:
+        return 0
+    longest = 0
+    for name in _claims(course):
+        claim = record.claims.get(f"{course.namespace}/{name}")
+        if claim is not None and claim.bound is None:
+            return None
+        if claim is not None and claim.bound is not None:
+            longest = max(longest, claim.bound - claim.chosen)
+    return longest
+
+
+def _claims(course: Course) -> Iterable[str]:
+    """The names of the claims that a pod uses, those made for itself included."""
+    for volume in (decode(course.body).get("spec") or {}).get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            yield str((volume["persistentVolumeClaim"] or {}).get("claimName") or "")
+        elif "ephemeral" in volume:
+            yield f"{course.name}-{volume.get('name')}"
 
 
 def _comes(course: Course, first: Life, before: Course | None, gate: Group | None) -> None:

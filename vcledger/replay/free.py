@@ -208,7 +208,11 @@ class FreeReplay:
 
     def _proceed(self, deed: str, pod: Alive) -> None:
         obj, status = pod.obj, pod.obj["status"]
-        if deed == "run" and not pod.going and status.get("phase") == "Pending":
+        if deed == "bind":
+            if pod.bound_at is None or pod.bound_at > self.now or pod.going:
+                return
+            self._bind(obj, pod.binding)
+        elif deed == "run" and not pod.going and status.get("phase") == "Pending":
             status.update(phase="Running", startTime=stamp(self.now))
         elif deed == "end" and pod.ended is None and not pod.going:
             status["phase"] = pod.course.phase if pod.course.phase in ENDED else "Succeeded"
@@ -264,7 +268,7 @@ class FreeReplay:
             text = repeatable(event)
             if text is None or said.get(key_of(subject, event)) != text:
                 fresh.append((subject, event))
-                world.hear(subject, event)
+                world.hear(self.now, subject, event)
         if not fresh:
             return
         self.cycles += 1
@@ -288,12 +292,15 @@ class FreeReplay:
             return
         if isinstance(decision, Evicted):
             self._evict(pod, decision)
-        elif not decision.pipelined and pod.placed is None:
-            pod.obj["spec"]["nodeName"] = decision.node
-            pod.obj["status"]["conditions"] = [
-                {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(self.now)}
-            ]
+        elif not decision.pipelined and pod.placed is None and not pod.binding:
+            self._bind(pod.obj, decision.node)
             self._observe("Pod", "MODIFIED", pod.obj)
+
+    def _bind(self, obj: dict[str, Any], node: str) -> None:
+        obj["spec"]["nodeName"] = node
+        obj["status"]["conditions"] = [
+            {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(self.now)}
+        ]
 
     def _evict(self, pod: Alive, decision: Evicted) -> None:
         """As Volcano's evictor: the conditions, and the deletion asked for."""

@@ -122,7 +122,9 @@ def _progress(job: Job, run: FreeReplay) -> Progress:
     world = run.world
     placed = sum(1 for placing in world.placings.values() if placing.placed is not None)
     position = max(run.position, job.first)
-    return Progress(position, job.first, job.last, run.now, run.cycles, placed, len(world.unplaced))
+    return Progress(
+        position, job.first, job.last, run.now, run.cycles, placed, len(world.unplaced) + len(world.binding)
+    )
 
 
 def _report(job: Job, run: FreeReplay, *, finished: bool, ledger: str) -> ReplayResult:
@@ -138,7 +140,7 @@ def _report(job: Job, run: FreeReplay, *, finished: bool, ledger: str) -> Replay
         cycles=run.cycles,
         pods=len(world.came),
         placed=world.placed_count,
-        pending=len(world.unplaced),
+        pending=len(world.unplaced) + len(world.binding),
         pending_recorded=sum(life.started is None and life.deleted is None for life in record.lives.values()),
         placed_recorded=sum(life.started is not None for life in record.lives.values()),
         counts=counts,

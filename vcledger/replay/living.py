@@ -19,7 +19,8 @@ from volcano.events.scheduling import AllocationDiscarded, JobConsidered, TaskPi
 
 @dataclass(slots=True)
 class Alive:
-    """A pod that is there. Times in microseconds, None: not yet."""
+    """A pod that is there. Times in microseconds, None: not yet. `binding` is the node that it is being bound to, until
+    `bound_at` (None: that never ends)."""
 
     uid: str
     course: Course
@@ -27,6 +28,8 @@ class Alive:
     created: int
     position: int = 0
     node: str = ""
+    binding: str = ""
+    bound_at: int | None = None
     placed: int | None = None
     running: int | None = None
     ended: int | None = None

@@ -20,6 +20,10 @@ from vcledger.replay.inputs import Input
 
 ENDED = ("Succeeded", "Failed")
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BIND_FAILED = "SchedulerError"
+"""What PodScheduled's reason is after a bind, or what comes before it, has failed (Volcano's taskUnschedulable)."""
+
 LEFT_OUT = ("Event",)
 """Kinds of which nothing is replayed: core Events are what schedulers and controllers said."""
 
@@ -40,6 +44,7 @@ class Life:
     evicted    the scheduler told it to go
     lost       it was deleted while it had its place, and its node was gone already
     said       what its PodScheduled condition last said, while it was pending
+    failing    from its first to its last sight with a bind that had failed, None: none did; `fails` while it is so
     """
 
     uid: str
@@ -65,6 +70,8 @@ class Life:
     lost: bool = False
     last_position: int = 0
     said: str = ""
+    failing: tuple[int, int] | None = None
+    fails: bool = False
     with_node: tuple[str, ...] = ()
 
     @property
@@ -85,6 +92,15 @@ class Life:
     def gone(self) -> int | None:
         """When it stopped holding anything: its end, or the moment it was deleted."""
         return self.ended if self.ended is not None else self.deleted
+
+
+@dataclass(slots=True)
+class Claim:
+    """A claim in the record for whose volume a node was named (at `chosen`, its selected-node annotation): when it was
+    bound, None: it never was."""
+
+    chosen: int
+    bound: int | None = None
 
 
 @dataclass(slots=True)
@@ -123,7 +139,7 @@ class Outside:
 
 class Record:
     """The record, read once: `outside` in its order, `lives` by uid in the order of arrival, `groups` by uid,
-    `job_state` the last state of each Volcano Job by uid."""
+    `job_state` the last state of each Volcano Job by uid, `claims` by 'namespace/name'."""
 
     def __init__(self, scheduler_names: Collection[str]) -> None:
         self.names = frozenset(scheduler_names)
@@ -132,6 +148,7 @@ class Record:
         self.groups: dict[str, Group] = {}
         self.seats: dict[tuple[str, str], list[Life]] = {}
         self.job_state: dict[str, dict[str, Any]] = {}
+        self.claims: dict[str, Claim] = {}
         self.first_time: int | None = None
         self.last_time = 0
         self._current: dict[str, Group] = {}
@@ -156,6 +173,8 @@ class Record:
             self._gone_nodes.pop(meta.get("name") or "", None)
             if given.change == "DELETED":
                 self._gone_nodes[meta.get("name") or ""] = None
+        elif given.kind == "PersistentVolumeClaim":
+            self._see_claim(given, meta)
         elif given.kind == "VolcanoJob":
             self.job_state[meta.get("uid") or ""] = (given.raw.get("status") or {}).get("state") or {}
         if given.kind not in LEFT_OUT:
@@ -194,6 +213,17 @@ class Record:
         if group.let_in is None and phase != "Pending":
             group.let_in = given.time
 
+    def _see_claim(self, given: Input, meta: dict[str, Any]) -> None:
+        key, bound = (
+            f"{meta.get('namespace')}/{meta.get('name')}",
+            (given.raw.get("status") or {}).get("phase") == "Bound",
+        )
+        claim = self.claims.get(key)
+        if claim is None and not bound and SELECTED_NODE in (meta.get("annotations") or {}):
+            self.claims[key] = Claim(given.time)
+        elif claim is not None and claim.bound is None and bound:
+            claim.bound = given.time
+
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def _see_pod(self, given: Input, meta: dict[str, Any], life: Life | None) -> None:
@@ -219,7 +249,10 @@ class Record:
             life.asked_to_go = given.time
         life.evicted = life.evicted or (life.ended is None and told_to_go(conditions))
         if life.started is None:
-            life.said = next((one.get("message") or "" for one in conditions if one.get("type") == "PodScheduled"), "")
+            told: dict[str, Any] = next((one for one in conditions if one.get("type") == "PodScheduled"), {})
+            life.said, life.fails = told.get("message") or "", told.get("reason") == BIND_FAILED
+        if life.fails:
+            life.failing = (life.failing[0] if life.failing is not None else given.time), given.time
         if not life.group:
             self._join(life, meta)
         body = encode(pod_body(given.object, life.with_node))

@@ -15,6 +15,7 @@ from projections.cache import Cache, CacheConfig
 from projections.cache.brief import decode_brief
 from projections.cache.fold import evolve
 from projections.cache.state import PodRef
+from vcledger.replay import binds
 from vcledger.replay.courses import Course, Spans
 from vcledger.replay.figures import Meter
 from vcledger.replay.living import HELD_BACK, Alive, Placing, Standing, controlled, key_of, repeatable, templated
@@ -30,7 +31,7 @@ from volcano.events.scheduling import (
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
-Deed = Literal["arrive", "run", "end", "go", "again", "drop-group"]
+Deed = Literal["arrive", "bind", "run", "end", "go", "again", "drop-group"]
 STRUCTS: dict[str, type[DomainEvent]] = {"ADDED": ObjectAdded, "MODIFIED": ObjectModified, "DELETED": ObjectDeleted}
 OBJECTS = {"ObjectAdded": "ADDED", "ObjectModified": "MODIFIED", "ObjectDeleted": "DELETED"}
 
@@ -68,6 +69,7 @@ class World:
         self.evictions = self.broken = self.placed_count = self.last_seen = 0
         self.waited: list[tuple[str, int]] = []
         self.unplaced: dict[str, None] = {}
+        self.binding: dict[str, Alive] = {}
         self.not_let_in: dict[str, None] = {}
         self.meter = Meter()
         self.dirty = True
@@ -123,7 +125,8 @@ class World:
         """A pod comes once the one that has its name is gone."""
         self._name_taken.setdefault(course.key, []).append(uid)
 
-    def _plan(self, time: int, deed: Deed, uid: str) -> None:
+    def plan(self, time: int, deed: Deed, uid: str) -> None:
+        """Something is to happen by itself."""
         self._number += 1
         heappush(self.agenda, (time, self._number, deed, uid))
 
@@ -135,10 +138,10 @@ class World:
         if change is not None:
             self.observe(recorded.position, recorded.observed_at, recorded.kind, change, decode(payload), payload)
         else:
-            self.hear(recorded.subject, recorded.event)
+            self.hear(recorded.observed_at, recorded.subject, recorded.event)
 
-    def hear(self, subject: Subject, event: DomainEvent) -> None:
-        """What a cycle said."""
+    def hear(self, now: int, subject: Subject, event: DomainEvent) -> None:
+        """What a cycle said. A place that is given begins a bind, where that takes time."""
         text, key = repeatable(event), key_of(subject, event)
         if text is not None:
             self.said[key] = text
@@ -157,6 +160,9 @@ class World:
             self.placings[course.uid].said = event.message
         elif isinstance(event, TaskAllocated) and self.placings[course.uid].placed is None:
             self.placings[course.uid].score = event.score
+        pod = self.pods.get(subject.uid)
+        if isinstance(event, TaskAllocated) and pod is not None:
+            binds.begin(self, pod, event.node, now)
 
     def observe(self, position: int, now: int, kind: str, change: str, obj: dict[str, Any], payload: bytes) -> None:
         """An object added, changed or gone at `position` of the result ledger."""
@@ -238,23 +244,23 @@ class World:
         if pod.placed is None and spec.get("nodeName"):
             self._placed(pod, now, spec["nodeName"])
             if phase == "Pending":
-                self._plan(now + course.delay, "run", pod.uid)
+                self.plan(now + course.delay, "run", pod.uid)
         if pod.running is None and phase == "Running":
             pod.running = now
             if course.run is not None:
-                self._plan(now + course.run, "end" if course.phase else "go", pod.uid)
+                self.plan(now + course.run, "end" if course.phase else "go", pod.uid)
         if pod.ended is None and phase in ENDED:
             pod.ended = now
             self._leave(pod, now)
             if course.linger is not None:
-                self._plan(now + course.linger, "go", pod.uid)
+                self.plan(now + course.linger, "go", pod.uid)
             self._close(course, now)
         if not pod.evicted and told_to_go(status.get("conditions") or []):
             pod.evicted = True
             self.evictions += 1
         if not pod.going and pod.obj["metadata"].get("deletionTimestamp"):
             pod.going = True
-            self._plan(now + self.grace_of(pod), "go", pod.uid)
+            self.plan(now + self.grace_of(pod), "go", pod.uid)
 
     def grace_of(self, pod: Alive) -> int:
         """From being told to go to being gone."""
@@ -265,6 +271,7 @@ class World:
         return bool(pod.node) and pod.node not in self.cache.node_objects and pod.ended is None
 
     def _placed(self, pod: Alive, now: int, node: str) -> None:
+        binds.over(self, pod)
         pod.placed, pod.node = now, node
         self.unplaced.pop(pod.uid, None)
         self.placed_count += 1
@@ -289,21 +296,22 @@ class World:
     def _gone(self, pod: Alive, now: int) -> None:
         course = pod.course
         self._leave(pod, now)
+        binds.over(self, pod)
         self.unplaced.pop(pod.uid, None)
         del self.pods[pod.uid]
         if self.by_key.get(pod.key) is pod:
             del self.by_key[pod.key]
             for uid in self._name_taken.pop(pod.key, ()):
-                self._plan(now, "arrive" if uid in self.courses else "again", uid)
+                self.plan(now, "arrive" if uid in self.courses else "again", uid)
         if (pod.evicted or self.node_lost(pod)) and course.uid not in self.closed and controlled(pod.obj):
             uid = made_uid(self.seed, "again", pod.uid)
             self.course_of[uid] = course
-            self._plan(now + self.spans.again, "again", uid)
+            self.plan(now + self.spans.again, "again", uid)
             return
         self._close(course, now)
         for later in self._after.get(course.uid, ()):
             assert later.after is not None
-            self._plan(now + later.after[1], "arrive", later.uid)
+            self.plan(now + later.after[1], "arrive", later.uid)
 
     def _close(self, course: Course, now: int) -> None:
         """The course is at its end; a PodGroup whose pods are all there goes as it did."""
@@ -319,7 +327,7 @@ class World:
             mine = {self._course_of_life[life.uid] for life in recorded.lives}
             if all(uid in self.closed for uid in mine):
                 gap = recorded.deleted - max(one for one in gone if one is not None)
-                self._plan(now + max(0, gap), "drop-group", standing.uid)
+                self.plan(now + max(0, gap), "drop-group", standing.uid)
 
     def _room(self, name: str) -> dict[str, float]:
         info = self.cache.nodes.get(name)
@@ -327,8 +335,9 @@ class World:
 
     def _lose_node(self, now: int, name: str) -> None:
         """A node is gone, and so are its pods."""
+        binds.lost(self, name)
         for uid in list(self.on_node.get(name, ())):
-            self._plan(now, "go", uid)
+            self.plan(now, "go", uid)
 
     # --- groups and jobs ------------------------------------------------------------------------------------------
 
@@ -359,14 +368,14 @@ class World:
         for course in gated:
             assert course.gate is not None
             if course.uid not in self.closed:
-                self._plan(now + course.gate[1], "arrive", course.uid)
+                self.plan(now + course.gate[1], "arrive", course.uid)
         recorded = self.record.groups.get(standing.uid)
         job = self.jobs.get(job_owner(standing.obj["metadata"]))
         if job is None or (recorded is not None and recorded.lives):
             return
         for course in templated(job, standing.key, self.seed):
             self.courses[course.uid] = self.course_of[course.uid] = course
-            self._plan(now + self.spans.made, "arrive", course.uid)
+            self.plan(now + self.spans.made, "arrive", course.uid)
 
     def _see_job(self, now: int, change: str, uid: str, obj: dict[str, Any]) -> None:
         if change != "DELETED":
@@ -381,7 +390,7 @@ class World:
         pod = self.by_key.get(course.key)
         self._close(course, now)
         if pod is not None and pod.course is course:
-            self._plan(now, "go", pod.uid)
+            self.plan(now, "go", pod.uid)
 
 
 __all__ = ["World"]
