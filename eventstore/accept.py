@@ -13,7 +13,7 @@ from eventstore import schema
 from eventstore.backend import Observation
 from eventstore.codec import shorten
 from eventstore.runs import Run
-from eventstore.types import KEYED, InvalidEvent, NewEvent, StreamId
+from eventstore.types import KEYED, RETURNED, InvalidEvent, NewEvent, StreamId
 from eventstore.words import Head
 
 PAYLOAD_BYTES_MAX = 256 * 1024 * 1024
@@ -28,15 +28,17 @@ short form is all there is. A plain tuple, because one is made for every event. 
 
 
 class Acceptance:
-    """One batch on its way in, after the position that the log has got to. `find` looks observations up."""
+    """One batch on its way in, after the position that the log has got to. `find` looks observations up. `present`: who
+    appends sees the present, so that an object that is shown is there."""
 
     def __init__(
         self,
         heads: Mapping[StreamId, Head],
         position: int,
         find: Callable[[list[Observation]], dict[Observation, int]],
+        present: bool = False,
     ) -> None:
-        self._heads, self._find = heads, find
+        self._heads, self._find, self._present = heads, find, present
         self._after = self._position = position
         self.positions: list[int] = []
         self.accepted: list[Accepted] = []
@@ -102,10 +104,11 @@ class Acceptance:
             if revision <= head.highest:
                 there = self._seen((head.id, revision, gone))
                 if there is not None:
-                    self.positions.append(there)
-                    return
-            else:
-                head.highest = revision
+                    if not self._present or late or not _returned(head, revision, gone, self._position):
+                        self.positions.append(there)
+                        return
+                    revision = RETURNED + self._position + 1
+            head.highest = max(head.highest, revision)
         position = self._position = self._position + 1
         self.positions.append(position)
         if self._own is not None and revision is not None:
@@ -197,6 +200,13 @@ class Acceptance:
         cluster = heads[0].cluster
         cluster.high_water, cluster.position = run.observed[count - 1], position - 1
         return count
+
+
+def _returned(head: Head, revision: int, gone: bool, position: int) -> bool:
+    """Whether an observation, which the log has, shows an object at the version at which the log takes it to have gone,
+    be it for another time."""
+    at = head.resource_version
+    return head.gone and not gone and at is not None and (at == revision or 0 < at - RETURNED <= position)
 
 
 def cause_of(cause: object, positions: list[int]) -> int:

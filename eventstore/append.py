@@ -103,7 +103,8 @@ class Appender:
             words.create(connection, [stream for stream in missing if stream in needed])
         if lift:
             batch = list(lifted(one_by_one(batch), words.heads))
-        acceptance = Acceptance(words.heads, self._position, partial(self._backend.find_observations, connection))
+        find = partial(self._backend.find_observations, connection)
+        acceptance = Acceptance(words.heads, self._position, find, present=lift)
         acceptance.take(batch)
         positions, accepted = acceptance.positions, acceptance.accepted
         if accepted:

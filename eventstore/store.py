@@ -103,11 +103,14 @@ class EventStore:
         expected  the version that each of these streams must be at (0: not there yet), or WrongExpectedVersion
         token     a batch appended with the token of an earlier one is not appended again; the earlier result is given
         lift      who appends sees the present: an event observed before the high-water mark (another writer's clock was
-                  ahead) is not stored late but as observed at the mark. One that is `late` by itself stays late
+                  ahead) is not stored late but as observed at the mark. One that is `late` by itself stays late. And an
+                  object that the log takes for gone at the very version that is seen is there after all, see below
         lease     the appender's role: LeaseLost, with nothing stored, once another has taken it
         first     the position at which the batch must begin, for whoever names positions in it: LogMoved otherwise
 
-        An observation that its stream already has (same resource version, same `gone`) is not stored again. Events
+        An observation that its stream already has (same resource version, same `gone`) is not stored again. With `lift`
+        there is one exception: where the stream's last observation says that the object went at that version (it was
+        missing in a list that was of less, or stale), it is stored under a version of its own, see `RETURNED`. Events
         observed before the cluster's high-water mark are stored late: they raise their stream's version, but neither
         its head's position nor the mark.
         """

@@ -20,6 +20,12 @@ again, as an observation's version does, and the event raises the stream's versi
 so it leaves the head's position, resource version and `gone` as they are."""
 
 
+RETURNED = KEYED >> 1
+"""Resource versions from here up to KEYED are the object's own no more: that of an observation by which an object is
+there again, as it was when it was thought to have gone, is this and its position. Who makes numbers of versions that
+are none takes them from here on too."""
+
+
 def is_observation(resource_version: int | None, gone: bool) -> bool:
     """Whether an event shows its stream's object: it has a resource version that is no key, or says that the object is
     gone without one."""

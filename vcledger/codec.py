@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from eventstore.types import KEYED, RECOMPUTED, RECORDED, NewEvent, StoredEvent, StreamId
+from eventstore.types import RECOMPUTED, RECORDED, RETURNED, NewEvent, StoredEvent, StreamId
 from vcledger.errors import UndecodableEvent, UnusableObject
 from volcano.events import catalog
 from volcano.events.base import DomainEvent, Recorded, Subject, Unreadable
@@ -36,7 +36,7 @@ OBJECT_TYPES: tuple[str, ...] = tuple(OBSERVATION_TYPES.values())
 FOLD_BATCH = 500
 """Rows that a fold reads at once: enough to make a query worth it, few enough to stay in the processor's cache."""
 
-OPAQUE = KEYED >> 1
+OPAQUE = RETURNED
 """From here up to KEYED lie the numbers of versions that are no numbers; real API servers count up from 1."""
 
 

@@ -12,6 +12,7 @@ from eventstore.types import (
     INFERRED,
     KEYED,
     RECOMPUTED,
+    RETURNED,
     InvalidEvent,
     LogMoved,
     NewEvent,
@@ -299,6 +300,24 @@ class AppendConformance:
         assert [(e.observed_at - START, e.late) for e in store.read(after=1)] == [
             (10, False), (12, False), (12, False), (3, True), (12, False)]  # fmt: skip
         assert store.append([observation("q", cluster="two", at=START)], lift=True).late == 0
+        assert store.verify().ok
+
+    def test_who_sees_the_present_sees_an_object_that_is_there_again(self, opener: Opener) -> None:
+        """A list had missed it, twice; then it is there at the version at which it was taken to have gone."""
+        store = opener()
+        seen, missed = observation(revision=10, payload=b'{"v":10}'), observation(revision=10, gone=True)
+        store.append([observation(revision=9), seen, missed])
+        assert store.append([seen]) == ([2], 0, 1, 0)
+        assert opener().append([observation(revision=9), seen], lift=True) == ([1, 4], 1, 1, 0)
+        back = store.stream_head(seen.stream)
+        assert back is not None and (back.position, back.gone) == (4, False)
+        assert [(event.payload, event.resource_version) for event in store.get([4])] == [(b'{"v":10}', RETURNED + 4)]
+        assert store.append([seen], lift=True) == ([2], 0, 1, 0)
+        store.append([missed._replace(resource_version=back.resource_version)], lift=True)
+        assert store.live("one", "Pod") == []
+        assert store.append([seen], lift=True).positions == [6]
+        assert [head.position for head in store.live("one", "Pod")] == [6]
+        assert store.append([observation(revision=11)], lift=True).positions == [7]
         assert store.verify().ok
 
     def test_time_never_goes_back_within_a_batch_either(self, opener: Opener) -> None:

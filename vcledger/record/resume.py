@@ -17,7 +17,8 @@ from typing import NamedTuple
 import msgspec
 
 from eventstore import EventStore
-from eventstore.types import RECORDED, StoredEvent
+from eventstore.types import RECORDED, RETURNED, StoredEvent
+from vcledger.codec import resource_version_key
 from vcledger.record.scope import Scope
 from vcledger.sources.lists import Known, LastSeen
 from vcledger.sources.listwatch import NO_VERSIONS
@@ -66,7 +67,16 @@ class _Versioned(msgspec.Struct):
     resource_version: str = ""
 
 
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str | None = None
+
+
+class _Whole(msgspec.Struct):
+    metadata: _Meta | None = None
+
+
 _versioned = msgspec.json.Decoder(_Versioned)
+_whole = msgspec.json.Decoder(_Whole)
 _runs = msgspec.json.Decoder(Run)
 _markers = msgspec.json.Decoder(Marker)
 
@@ -118,11 +128,7 @@ def begins(store: EventStore, cluster: str, wanted: Sequence[Scope]) -> dict[Sco
 
 def begin(store: EventStore, cluster: str, scope: Scope, runs: Mapping[int, Run] | None) -> Begin:
     """How one scope begins. `runs` None: as if nobody had recorded before."""
-    known = [
-        Known(head.stream.namespace, head.stream.name, head.stream.uid, head.resource_version, head.position)
-        for head in store.live(cluster, scope.kind)
-        if head.stream.name and scope.namespace in ("", head.stream.namespace)
-    ]
+    known = known_objects(store, cluster, scope)
     if runs:
         newest = store.read(
             after=min(runs),
@@ -139,6 +145,36 @@ def begin(store: EventStore, cluster: str, scope: Scope, runs: Mapping[int, Run]
             same = Scoped(*scope) in runs[found.run].scopes
             return Begin(known, found.since, found.resume and same)
     return Begin(known, _last_sign(store, cluster, scope, known), False)
+
+
+def known_objects(store: EventStore, cluster: str, scope: Scope) -> list[Known]:
+    """The objects of a scope that are there, as the log has them, each at its own version."""
+    heads = [
+        head
+        for head in store.live(cluster, scope.kind)
+        if head.stream.name and scope.namespace in ("", head.stream.namespace)
+    ]
+    returned = [head.position for head in heads if head.resource_version is None or head.resource_version >= RETURNED]
+    own = {event.position: _own_version(event) for event in store.get(returned)}
+    return [
+        Known(
+            head.stream.namespace,
+            head.stream.name,
+            head.stream.uid,
+            own.get(head.position, head.resource_version),
+            head.position,
+        )
+        for head in heads
+    ]
+
+
+def _own_version(event: StoredEvent) -> int | None:
+    """The version of an observed object, whatever it is stored under."""
+    try:
+        meta = _whole.decode(event.payload).metadata
+    except msgspec.DecodeError:
+        return event.resource_version
+    return resource_version_key(meta.resource_version if meta is not None else None)
 
 
 def _last_sign(store: EventStore, cluster: str, scope: Scope, known: Sequence[Known]) -> LastSeen | None:

@@ -17,6 +17,7 @@ from vcledger.ledger import Ledger
 from vcledger.record.scope import Scope
 from vcledger.roles import AlreadyRecorded
 from vcledger.runtime.port import Answer
+from vcledger.testing.invariants import broken_lines
 
 
 @pytest.fixture(autouse=True)
@@ -331,3 +332,27 @@ def test_a_ledger_that_refuses_is_tried_until_it_works(
         "the ledger refuses: the disk is full; trying on",
         "the ledger works again",
     ]
+
+
+def test_what_is_selected_again_is_there_again(server: Server, db: Path) -> None:
+    """A run with another selector records what it does not select as deleted. When a later run selects it again, the
+    ledger has what the server has, though nothing about the objects has changed; and it sees them go."""
+    server.node("n1")
+    server.node("n2")
+    for selector, there in (("", 2), ("touched=x", 0), ("", 2), ("touched=x", 0), ("", 2)):
+        with Running(db, server, scopes=[Scope("Node", "", selector)]) as run:
+            run.watching()
+        assert len(live(db)) == there, selector
+    server.delete("n1")
+    with Running(db, server):
+        eventually(lambda: list(live(db)) == list(server.objects("Node")), "it is seen to go")
+    gaps = [fields for type_, fields in about(db) if type_ == "GapRecorded"]
+    assert [(gap["added"], gap["modified"], gap["deleted"]) for gap in gaps] == [
+        (0, 0, 2), (2, 0, 0), (0, 0, 2), (2, 0, 0)]  # fmt: skip
+    assert [(e.type, e.known) for e in events(db, kinds="Node", name="n1")] == [
+        ("ObjectAdded", 0), ("ObjectDeleted", 1), ("ObjectAdded", 0), ("ObjectDeleted", 1), ("ObjectAdded", 0),
+        ("ObjectDeleted", 0),
+    ]  # fmt: skip
+    with Ledger.open(str(db)) as ledger:
+        assert sorted(ledger.cache(cluster=CLUSTER).nodes) == ["n2"]
+        assert ledger.store.verify().ok and broken_lines(ledger.store, CLUSTER) == []
