@@ -3,7 +3,7 @@
 Owns the questions, their counts and the tables of docs/proof.md. Must not know predicates nor sentences. Called by the
 tests over the recordings, and by anybody on a ledger of their own, with the scheduler's own configuration file:
 
-    python -m vcledger.proof LEDGER [--cluster C] [--conf FILE] [--scheduler-args FILE]
+    python -m vcledger.proof LEDGER [--cluster C] [--conf FILE] [--scheduler-args FILE] [--period SECONDS]
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -22,6 +22,8 @@ from vcledger.errors import VcledgerError
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
 from vcledger.proof_binds import HOWS as BIND_HOWS
 from vcledger.proof_binds import REFUSED, Judged, judge_binds
+from vcledger.proof_choices import COULD, NOT_SEEN, Choice, judge_choices
+from vcledger.proof_choices import HOWS as CHOICE_HOWS
 from vcledger.proof_log import PERIOD_MICROS, cycles
 from vcledger.proof_session import session_speaker
 from vcledger.proof_trial import TrialSpeaker
@@ -37,15 +39,27 @@ Row: TypeAlias = list[str | int]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What came of one record: each bind judged, each sentence compared."""
+    """What came of one record: each bind judged, what its node was to a session (with a configuration only), each
+    sentence compared."""
 
     binds: Sequence[Judged] = ()
     sentences: Sequence[Compared] = ()
+    choices: Sequence[Choice] = ()
 
     @property
     def bind_counts(self) -> Mapping[str, int]:
         """How many binds came out how."""
         return Counter(one.how for one in self.binds)
+
+    @property
+    def choice_counts(self) -> Mapping[str, int]:
+        """How many nodes of binds were what to a session."""
+        return Counter(one.how for one in self.choices)
+
+    @property
+    def could(self) -> int:
+        """How many of them the scheduler could have taken, by the session's scores."""
+        return sum(one.how in COULD for one in self.choices)
 
     @property
     def word_counts(self) -> Mapping[str, int]:
@@ -79,7 +93,7 @@ class Proof:
 
     @property
     def equal(self) -> int:
-        """How many did: word for word, or but for the node, of several that fit, or with the binds in flight."""
+        """How many did, every character: at once, for the dice thrown, or with the binds in flight."""
         return self.made - len(self.differing)
 
 
@@ -101,6 +115,7 @@ def proof(
     return Proof(
         binds=judge_binds(ledger, name, parts, model, config, period_micros),
         sentences=compare_words(ledger, name, parts, model, config, speaks),
+        choices=judge_choices(ledger, name, parts, model, config, conf) if conf is not None else (),
     )
 
 
@@ -112,7 +127,22 @@ def bind_table(proofs: Mapping[str, Proof]) -> list[str]:
     rows: list[Row] = [
         [name, len(one.binds), *(one.bind_counts.get(how, 0) for how in BIND_HOWS)] for name, one in proofs.items()
     ]
-    return _markdown(["record", "binds", *BIND_HOWS], [*rows, _sums(rows)])
+    return _markdown(["record", "binds", *BIND_HOWS], _with_sums(rows))
+
+
+def choice_table(proofs: Mapping[str, Proof]) -> list[str]:
+    """The nodes of the binds by what they were to a session. `of 100`: those that the scheduler could have taken, of
+    those that it can be said of."""
+    rows: list[Row] = [
+        [name, len(one.choices), *(one.choice_counts.get(how, 0) for how in CHOICE_HOWS)]
+        for name, one in proofs.items()
+    ]
+    together = Proof(choices=[choice for one in proofs.values() for choice in one.choices])
+    every = zip(_with_sums(rows), [*proofs.values(), together], strict=False)
+    filled: list[Row] = [
+        [*row, _share(one.could, len(one.choices) - one.choice_counts.get(NOT_SEEN, 0))] for row, one in every
+    ]
+    return _markdown(["record", "binds", *CHOICE_HOWS, "of 100"], filled)
 
 
 def word_table(proofs: Mapping[str, Proof]) -> list[str]:
@@ -122,7 +152,7 @@ def word_table(proofs: Mapping[str, Proof]) -> list[str]:
         [name, len(one.sentences), *(one.word_counts.get(how, 0) for how in WORD_HOWS)] for name, one in proofs.items()
     ]
     together = Proof(sentences=[sentence for one in proofs.values() for sentence in one.sentences])
-    every = zip([*rows, _sums(rows)], [*proofs.values(), together], strict=True)
+    every = zip(_with_sums(rows), [*proofs.values(), together], strict=False)
     filled: list[Row] = [[*row, _share(one.equal, one.made), _word_for_word(one.nodeless)] for row, one in every]
     return _markdown(["record", "sentences", *WORD_HOWS, "of 100", "nodeless of 100"], filled)
 
@@ -143,6 +173,7 @@ def kind_table(proofs: Mapping[str, Proof]) -> list[str]:
 
 TABLES: dict[str, Callable[[Mapping[str, Proof]], list[str]]] = {
     "binds": bind_table,
+    "choices": choice_table,
     "sentences": word_table,
     "kinds": kind_table,
 }
@@ -151,6 +182,11 @@ TABLES: dict[str, Callable[[Mapping[str, Proof]], list[str]]] = {
 
 def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f}" if whole else ""
+
+
+def _with_sums(rows: list[Row]) -> list[Row]:
+    """And their sums, where there are several."""
+    return [*rows, _sums(rows)] if len(rows) > 1 else rows
 
 
 def _sums(rows: Sequence[Row]) -> Row:
@@ -163,6 +199,40 @@ def _markdown(head: Sequence[str], rows: Iterable[Row]) -> list[str]:
     return lines + [f"| {' | '.join(str(cell) for cell in row)} |" for row in rows]
 
 
+HEADS = {
+    "binds": "Binds: is a node that was bound to let through by our predicates?",
+    "choices": "Choices: is it one that the scheduler could have taken, by a session's scores?",
+    "sentences": "Sentences of pods' and PodGroups' conditions, made again from the record",
+    "kinds": "The same by kind",
+}
+_SHOWN = 10
+
+
+def _told(found: Proof, configured: bool) -> Iterator[str]:
+    """The tables under their heads, and what is refused or differs, each with its position in the log."""
+    for name, make in TABLES.items():
+        if name != "choices" or configured:
+            yield from (f"## {HEADS[name]}", "", *make({"ledger": found}), "")
+    if not found.binds and not found.sentences:
+        yield "nothing to prove: no pod of the scheduler got a node, and no condition of it changed"
+    for bind in found.refused:
+        where = f"{bind.placement.position} {bind.placement.key} on {bind.placement.node}"
+        yield f"refused: {where}: {'; '.join(bind.reasons)}"
+    for one in found.differing[:_SHOWN]:
+        yield f"{one.how}: {one.written.position} {one.written.kind} {one.written.key}: {one.written.message}"
+        yield f"    ours: {' | '.join(text or 'none' for text in one.ours)}"
+    if len(found.differing) > _SHOWN:
+        yield f"... and {len(found.differing) - _SHOWN} more sentences that differ"
+
+
+def _seconds(text: str) -> float:
+    """A positive number of seconds, with or without its `s`. Raises ValueError."""
+    found = float(text.removesuffix("s"))
+    if not 0.001 <= found <= 86_400:
+        raise ValueError(text)
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables of a ledger; 1 when a bind was refused, 2 when something can't be read."""
     parser = argparse.ArgumentParser(prog="python -m vcledger.proof", description=__doc__.splitlines()[0])
@@ -170,6 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cluster", help="which, of several in the ledger")
     parser.add_argument("--conf", type=Path, help="the scheduler's configuration file, for whole sessions")
     parser.add_argument("--scheduler-args", type=Path, help="its command line, as far as its cache depends on it")
+    parser.add_argument("--period", type=_seconds, default=1.0, help="its --schedule-period in seconds; 1 unless given")
     asked = parser.parse_args(arguments)
     try:
         conf = read_conf(asked.conf.read_text(encoding="utf-8")) if asked.conf is not None else None
@@ -177,15 +248,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.scheduler_args is not None:
             config = config_of(asked.scheduler_args.read_text(encoding="utf-8"))
         with Ledger.open(asked.ledger, read_only=True) as ledger:
-            found = proof(ledger, cluster=asked.cluster, config=config, conf=conf)
+            found = proof(
+                ledger,
+                cluster=asked.cluster,
+                config=config,
+                conf=conf,
+                period_micros=round(asked.period * 1_000_000),
+            )
     except (VcledgerError, EventStoreError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    for make in TABLES.values():
-        sys.stdout.write("\n".join([*make({"ledger": found}), "", ""]))
-    for bind in found.refused:
-        where = f"{bind.placement.position} {bind.placement.key} on {bind.placement.node}"
-        sys.stdout.write(f"refused: {where}: {'; '.join(bind.reasons)}\n")
+    sys.stdout.write("\n".join([*_told(found, conf is not None), ""]))
     return 1 if found.refused else 0
 
 
@@ -193,4 +266,4 @@ if __name__ == "__main__":
     sys.exit(main())
 
 
-__all__ = ["TABLES", "Proof", "bind_table", "kind_table", "main", "proof", "word_table"]
+__all__ = ["TABLES", "Proof", "bind_table", "choice_table", "kind_table", "main", "proof", "word_table"]

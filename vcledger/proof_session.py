@@ -1,8 +1,8 @@
 """The scheduler's sentences as the session makes them: a whole cycle run on the state under the scheduler's own
 configuration.
 
-Owns putting the state, what is in flight, and the cycle together. Must not know what it is compared with. Called by
-`vcledger.proof`.
+Owns putting the state, what is in flight, the dice and the cycle together. Must not know what it is compared with.
+Called by `vcledger.proof` and `proof_choices`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from projections.cache.state import Cache
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.words import scheduler_table
+from vcledger.proof_dice import Dice
 from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.outcome import Outcome
@@ -33,18 +34,21 @@ _BINDING = int(TaskStatus.BINDING)
 class SessionSpeaker:
     """Speaks for one state; see `vcledger.proof_words.Speaks`."""
 
+    throws_dice = True
+
     def __init__(
         self,
         ledger: Ledger,
         cache: Cache,
         free: frozenset[str],
         in_flight: Mapping[str, str],
+        thrown: Mapping[str, str],
         *,
         conf: SessionConf,
         seed: int = 0,
     ) -> None:
         self.ledger, self.cache, self.free, self.in_flight = ledger, cache, free, in_flight
-        self.conf, self.seed = conf, seed
+        self.conf, self.seed, self.dice = conf, seed, Dice(thrown)
 
     def of_pod(self, key: str, uid: str) -> str | None:
         """See `vcledger.proof_words.Speaker`."""
@@ -88,19 +92,34 @@ class SessionSpeaker:
     @cached_property
     def outcome(self) -> Outcome:
         """The cycle; run when first asked for."""
-        mirror = Mirror(self.cache, lambda ref: self.ledger.objects([ref.position]).get(ref.position))
-        mirror.refresh()
-        held = {uid: node for uid, (_, node) in assumed_on(self.cache, self.free).items()}
-        held.update(self.in_flight)
-        for job in mirror.jobs.values():
-            for uid in sorted(held.keys() & job.tasks.keys()):
-                task, row = job.tasks[uid], mirror.nodes.row.get(held[uid])
-                if task.node or row is None:
-                    continue
-                job.set_status(task, _BINDING)
-                task.node = held[uid]
-                mirror.nodes.take(row, task)
-        return run(mirror, self.conf, seed=self.seed)
+        return decide(self.ledger, self.cache, self.free, self.in_flight, self.dice, conf=self.conf, seed=self.seed)
+
+
+def decide(
+    ledger: Ledger,
+    cache: Cache,
+    free: frozenset[str],
+    in_flight: Mapping[str, str],
+    dice: Dice,
+    *,
+    conf: SessionConf,
+    seed: int = 0,
+) -> Outcome:
+    """A cycle on a state. `free` and `in_flight` as for a speaker."""
+    ledger.objects([ref.position for ref in cache.pods.values() if not ref.node_name])
+    mirror = Mirror(cache, lambda ref: ledger.objects([ref.position]).get(ref.position))
+    mirror.refresh()
+    held = {uid: node for uid, (_, node) in assumed_on(cache, free).items()}
+    held.update(in_flight)
+    for job in mirror.jobs.values():
+        for uid in sorted(held.keys() & job.tasks.keys()):
+            task, row = job.tasks[uid], mirror.nodes.row.get(held[uid])
+            if task.node or row is None:
+                continue
+            job.set_status(task, _BINDING)
+            task.node = held[uid]
+            mirror.nodes.take(row, task)
+    return run(mirror, conf, seed=seed, chooser=partial(dice.choose, mirror.nodes))
 
 
 def session_speaker(conf: SessionConf, seed: int = 0) -> Speaks:
@@ -108,4 +127,4 @@ def session_speaker(conf: SessionConf, seed: int = 0) -> Speaks:
     return partial(SessionSpeaker, conf=conf, seed=seed)
 
 
-__all__ = ["SessionSpeaker", "session_speaker"]
+__all__ = ["SessionSpeaker", "decide", "session_speaker"]

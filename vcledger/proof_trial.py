@@ -29,9 +29,19 @@ class _Tried(NamedTuple):
 
 
 class TrialSpeaker:
-    """Speaks for one state; see `vcledger.proof_words.Speaks`."""
+    """Speaks for one state; see `vcledger.proof_words.Speaks`. It throws no dice: of several nodes it names one."""
 
-    def __init__(self, ledger: Ledger, cache: Cache, free: frozenset[str], in_flight: Mapping[str, str]) -> None:
+    throws_dice = False
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        cache: Cache,
+        free: frozenset[str],
+        in_flight: Mapping[str, str],
+        thrown: Mapping[str, str],
+    ) -> None:
+        del thrown
         self.cache, self.views = cache, Views(ledger, cache, free, in_flight)
         self._tried: dict[str, _Tried | None] = {}
 

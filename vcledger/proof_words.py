@@ -21,27 +21,29 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from projections.cache.state import Cache, CacheConfig
 from projections.diagnosis.agreement import explains, parse_fit_message
 from projections.diagnosis.reasons import Reason
-from vcledger.proof_log import Cycle, Written
+from vcledger.proof_log import ASSIGNED, FAILED, Cycle, Written, in_flight
+from vcledger.proof_moments import moments, search
 from volcano.events.binding import BindFailed
 
 if TYPE_CHECKING:
     from vcledger.ledger import Ledger
 
-WORD_FOR_WORD, NODE, IN_FLIGHT, REASON, COUNTS, OTHER, ANSWER = (
+WORD_FOR_WORD, THROWN, IN_FLIGHT, NODE, REASON, COUNTS, OTHER, ANSWER = (
     "word for word",
-    "but for the node",
+    "for the dice thrown",
     "with binds in flight",
+    "but for the node",
     "other reason",
     "other counts",
     "other",
     "answer unseen",
 )
-FAILED = "SchedulerError"
-MISSED = (REASON, COUNTS, OTHER)
-HOWS = (WORD_FOR_WORD, NODE, IN_FLIGHT, REASON, COUNTS, OTHER, ANSWER)
-"""How a sentence compares with ours: equal; equal but for the node that it names, which we let through too; equal once
-failed binds are put in; equal but for which of a node's several reasons is named; equal but for numbers; otherwise
-different; or it repeats an answer of the API server that the record lacks, so that there is nothing to make it of."""
+MISSED = (NODE, REASON, COUNTS, OTHER)
+HOWS = (WORD_FOR_WORD, THROWN, IN_FLIGHT, NODE, REASON, COUNTS, OTHER, ANSWER)
+"""How a sentence compares with ours: equal; equal, the node that it names included, where that is one of several that
+the scheduler could have taken; equal once failed binds are put in; equal but for the node, which we let through too;
+equal but for which of a node's several reasons is named; equal but for numbers; otherwise different; or it repeats an
+answer of the API server that the record lacks, so that there is nothing to make it of."""
 
 KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("may be assigned", re.compile(r"Pod \S+ can possibly be assigned to (\S+), once minAvailable is satisfied")),
@@ -55,13 +57,13 @@ KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("group that waits", re.compile(r"\d+/\d+ tasks in gang unschedulable: ")),
     ("failed bind", re.compile(r"failed to bind to node |execute preBind for pod ")),
 )
-_FAILED_ON = re.compile(r"failed to bind to node (\S+): ")
-_ASSIGNED = re.compile(r"(?<=can possibly be assigned to )\S+(?=, once)")
 _NUMBER = re.compile(r"\d+")
 
 
 class Speaker(Protocol):
-    """Makes the scheduler's sentences of one state."""
+    """Makes the scheduler's sentences of one state. `throws_dice`: of equal nodes it takes those that it is told."""
+
+    throws_dice: bool
 
     def of_pod(self, key: str, uid: str) -> str | None:
         """The message of the pod's PodScheduled=False; None where it would write none."""
@@ -76,9 +78,10 @@ class Speaker(Protocol):
         """The nodes that the pod's (or for a PodGroup: its first failed member's) sentence counts, with all reasons."""
 
 
-Speaks = Callable[["Ledger", Cache, frozenset[str], Mapping[str, str]], Speaker]
+Speaks = Callable[["Ledger", Cache, frozenset[str], Mapping[str, str], Mapping[str, str]], Speaker]
 """Makes the speaker of a state. The uids are of pods whose bind failed in the cycle: no volume that was asked for them
-holds a place for them until they are tried again. Then node by uid of pods whose bind is in flight."""
+holds a place for them until they are tried again. Then node by uid of pods whose bind is in flight, and node by uid of
+what the cycle decided on."""
 
 
 class Compared(NamedTuple):
@@ -96,7 +99,7 @@ class Compared(NamedTuple):
     @property
     def names_a_node(self) -> bool:
         """Whether the sentence names the node that the pod may be assigned to."""
-        return _ASSIGNED.search(self.written.message) is not None
+        return ASSIGNED.search(self.written.message) is not None
 
 
 def kind_of(message: str) -> str:
@@ -117,15 +120,18 @@ LOOKS = (
 )
 """In the order in which they are tried; a sentence that has come out is not looked at again."""
 
-BETWEEN = 12
-"""States between a cycle's earliest begin and its first write, of which one counts for all that is left of it."""
-
 
 class _Run:
     """One comparison: what has come out so far, by position."""
 
-    def __init__(self, read: Callable[[Sequence[int]], Iterator[tuple[int, Cache]]], speaks: Speaks, ledger: Ledger):
-        self.read, self.speaks, self.ledger = read, speaks, ledger
+    def __init__(
+        self,
+        read: Callable[[Sequence[int]], Iterator[tuple[int, Cache]]],
+        moments: Callable[[Cycle], Sequence[int]],
+        speaks: Speaks,
+        ledger: Ledger,
+    ) -> None:
+        self.read, self.moments, self.speaks, self.ledger = read, moments, speaks, ledger
         self.found: dict[int, Compared] = {}
 
     def left(self, part: Cycle) -> list[Written]:
@@ -144,31 +150,38 @@ class _Run:
                 asked.setdefault(look.position(part, one), []).append((part, one))
         for position, cache in self.read(sorted(asked)):
             part = asked[position][0][0]
-            speaker = self._speaker(part, cache, _in_flight(failures, part.began))
+            speaker = self._speaker(part, cache, in_flight(failures, part.began))
             for _, one in asked[position]:
                 self._take(one, *_said(one, speaker), bool(failures))
 
     def look_between(self, part: Cycle) -> None:
         """Makes what is left of a cycle in one state between its earliest begin and its first write: of some, in the
         one that gives the most."""
-        left, step = self.left(part), max((part.start - part.began) // (BETWEEN + 1), 1)
-        best: list[tuple[Written, str, str]] = []
-        for _, cache in self.read(list(range(part.began + step, part.start, step))) if left else ():
-            speaker = self._speaker(part, cache, {})
-            said = [(one, *_said(one, speaker)) for one in left]
-            if _come_out(said) > _come_out(best):
-                best = said
+        left, best = self.left(part), list[tuple[Written, str, str]]()
+
+        def ask(positions: Sequence[int]) -> list[int]:
+            nonlocal best
+            numbers = []
+            for _, cache in self.read(positions):
+                speaker = self._speaker(part, cache, {})
+                said = [(one, *_said(one, speaker)) for one in left]
+                best = max(best, said, key=_come_out)
+                numbers.append(_come_out(said))
+            return numbers
+
+        if left:
+            search(self.moments(part), ask, lambda: _come_out(best) == len(left))
         for one, how, ours in best:
             self._take(one, how, ours)
 
     def _speaker(self, part: Cycle, cache: Cache, in_flight: Mapping[str, str]) -> Speaker:
         free = frozenset(one.uid for one in part.written if one.reason == FAILED)
-        return self.speaks(self.ledger, cache, free, in_flight)
+        return self.speaks(self.ledger, cache, free, in_flight, part.thrown)
 
     def _take(self, one: Written, how: str, ours: str, in_flight: bool = False) -> None:
         """Keeps what comes nearer to the sentence; with binds in flight only an equal one counts."""
         if in_flight:
-            how = IN_FLIGHT if how in {WORD_FOR_WORD, NODE} else OTHER
+            how = IN_FLIGHT if how in {WORD_FOR_WORD, THROWN} else OTHER
         before = self.found.get(one.position, Compared(one, how))
         better = how if HOWS.index(how) < HOWS.index(before.how) else before.how
         self.found[one.position] = Compared(one, better, tuple(dict.fromkeys((*before.ours, ours))))
@@ -179,7 +192,8 @@ def compare_words(
 ) -> list[Compared]:
     """Every sentence of the cycles, in the order of the log."""
     failures = [one for part in parts for one in part.written if one.reason == FAILED]
-    run = _Run(partial(ledger.caches, cluster=cluster, model=model, config=config), speaks, ledger)
+    read = partial(ledger.caches, cluster=cluster, model=model, config=config)
+    run = _Run(read, partial(moments, ledger, cluster), speaks, ledger)
     run.found = {one.written.position: one for one in _answered(ledger, cluster, failures)}
     for look in LOOKS:
         run.look(parts, look)
@@ -211,16 +225,6 @@ def _answered(ledger: Ledger, cluster: str, failures: Sequence[Written]) -> list
     return found
 
 
-def _in_flight(failures: Sequence[Written], after: int) -> dict[str, str]:
-    """Node by uid of the pods whose next failure after a position names the node."""
-    found: dict[str, str] = {}
-    for one in failures:
-        named = _FAILED_ON.match(one.message) if one.position > after else None
-        if named is not None:
-            found.setdefault(one.uid, named.group(1))
-    return found
-
-
 def _said(written: Written, speaker: Speaker) -> tuple[str, str]:
     """How our sentence of one state compares, and the sentence."""
     group = written.kind == "PodGroup"
@@ -231,9 +235,9 @@ def _said(written: Written, speaker: Speaker) -> tuple[str, str]:
 def _how(written: Written, ours: str, speaker: Speaker) -> str:
     theirs = written.message
     if ours == theirs:
-        return WORD_FOR_WORD
-    node = _ASSIGNED.search(theirs)
-    if node is not None and _ASSIGNED.sub("", ours) == _ASSIGNED.sub("", theirs):
+        return THROWN if speaker.throws_dice and ASSIGNED.search(theirs) is not None else WORD_FOR_WORD
+    node = ASSIGNED.search(theirs)
+    if node is not None and ASSIGNED.sub("", ours) == ASSIGNED.sub("", theirs):
         return NODE if speaker.lets_through(written.key, node.group()) else OTHER
     if _other_choice(ours, theirs, speaker.table(written.key)):
         return REASON
@@ -258,6 +262,7 @@ __all__ = [
     "NODE",
     "OTHER",
     "REASON",
+    "THROWN",
     "WORD_FOR_WORD",
     "Compared",
     "Speaker",

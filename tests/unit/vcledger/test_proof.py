@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,13 @@ from vcledger import codec
 from vcledger.ledger import DEFAULT_CONFIG, Ledger
 from vcledger.proof import Proof, main, proof, word_table
 from vcledger.proof_binds import AT_ONCE, IN_ITS_CYCLE, REFUSED, UNSEEN
+from vcledger.proof_choices import NOT_SEEN, WAITS
+from vcledger.proof_dice import BEST, LOWER
+from vcledger.proof_dice import REFUSED as FULL
 from vcledger.proof_log import cycles
+from vcledger.proof_moments import search
 from vcledger.proof_pending import Waiting, waiting_pods, waiting_table
-from vcledger.proof_words import ANSWER, COUNTS, IN_FLIGHT, NODE, OTHER, REASON, WORD_FOR_WORD, kind_of
+from vcledger.proof_words import ANSWER, COUNTS, IN_FLIGHT, NODE, OTHER, REASON, THROWN, WORD_FOR_WORD, kind_of
 from vcledger.scheduler.session.conf import read_conf
 from volcano.events.base import Subject
 from volcano.events.binding import BindFailed
@@ -271,7 +275,7 @@ def test_an_answer_that_the_record_lacks_is_counted_apart(tmp_path: Path) -> Non
         found = proof(ledger)
     assert words(found) == [ANSWER]
     assert (found.made, found.equal) == (0, 0)
-    assert word_table({"x": found})[-2].endswith("|  |  |")
+    assert word_table({"x": found})[-1].endswith("|  |  |")
 
 
 @pytest.mark.parametrize(
@@ -339,19 +343,123 @@ def test_with_a_configuration_a_whole_session_speaks(tmp_path: Path) -> None:
         assert words(proof(ledger, conf=read_conf(CONF))) == [WORD_FOR_WORD]
 
 
+@pytest.mark.parametrize(("named", "how"), [("n1", THROWN), ("n2", THROWN), ("n3", OTHER)])
+def test_a_session_throws_the_recorded_dice(tmp_path: Path, named: str, how: str) -> None:
+    """n1 and n2 are alike, so the record may name either; n3 has no room."""
+    with ledger_of(tmp_path, *gang(named)) as ledger:
+        assert words(proof(ledger, conf=read_conf(CONF))) == [how]
+
+
+def test_dice_are_thrown_between_equals_only(tmp_path: Path) -> None:
+    """With something on it n2 is the worse one of the two, so nobody could have named it."""
+    there = pod("there", 2, cpu="1", node_name="n2")
+    there["metadata"]["annotations"] = {}
+    with ledger_of(tmp_path, *added(there), *gang("n2")) as ledger:
+        assert words(proof(ledger, conf=read_conf(CONF))) == [NODE]
+
+
+@pytest.mark.parametrize(
+    ("on", "second", "hows"),
+    [("n1", "n2", [BEST, BEST]), ("n1", "n1", [BEST, LOWER]), ("n3", "n3", [FULL, FULL])],
+)
+def test_nodes_of_binds_are_judged_by_the_sessions_scores(
+    tmp_path: Path, on: str, second: str, hows: list[str]
+) -> None:
+    """n1 and n2 are alike, until the first pod is on one of them: then the other is better. n3 is full."""
+    things = [node("n1"), node("n2"), node("n3", 1, "1"), queue(), build.pod_group("g", 2, min_member=2)]
+    events = [
+        *added(*things, pod("a", 3, cpu="2"), pod("b", 4, cpu="2")),
+        changed(1, pod("a", 5, cpu="2", node_name=on)),
+        changed(1.1, pod("b", 6, cpu="2", node_name=second)),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        found = proof(ledger, conf=read_conf(CONF))
+    assert [one.how for one in found.choices] == hows
+    assert found.could == hows.count(BEST)
+
+
+def test_binds_of_a_session_without_a_choice(tmp_path: Path) -> None:
+    """x has one node; y is another queue's that there is not; z comes with its node."""
+    group = build.pod_group("h", 2)
+    group["spec"]["queue"] = "nowhere"
+    lost = pod("y", 4, cpu="1")
+    lost["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "h"
+    bound = pod("y", 7, cpu="1", node_name="n1")
+    bound["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "h"
+    events = [
+        *added(*BASE, group, pod("x", 3, cpu="1"), lost, pod("z", 5, cpu="1", node_name="n1")),
+        changed(1, pod("x", 6, cpu="1", node_name="n1")),
+        changed(1.1, bound),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        found = proof(ledger, conf=read_conf(CONF))
+    assert {one.placement.name: one.how for one in found.choices} == {"x": BEST, "y": WAITS, "z": NOT_SEEN}
+
+
+def test_a_condition_that_stays_as_it_was_tells_what_a_later_cycle_threw(tmp_path: Path) -> None:
+    """a is named n1 at 1, and no more is said of it; at 3 the sentence of b still rests on a being there."""
+    events = [*gang("n1"), changed(3, pod("b", 7, NO_ROOM, cpu="6"))]
+    with ledger_of(tmp_path, *events) as ledger:
+        first, second = cycles(ledger, "c", DEFAULT_CONFIG)
+    assert first.thrown == second.thrown == {"a-u": "n1"}
+
+
+def test_a_cycle_begins_after_its_pods_have_come(tmp_path: Path) -> None:
+    """The period says 2.0 at the earliest, but the pod that it wrote about came at 2.3."""
+    events = [
+        *added(*TWO, pod("w", 3, cpu="12")),
+        changed(1, pod("w", 4, NO_ROOM, cpu="12")),
+        build.seen("ADDED", node("n3", 5, "2"), 2.2),
+        build.seen("ADDED", pod("v", 6, cpu="12"), 2.3),
+        build.seen("ADDED", node("n4", 7, "2"), 2.4),
+        changed(2.5, pod("v", 8, "0/3 nodes are unavailable: 3 Insufficient cpu.", cpu="12")),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert [(part.began, part.start) for part in cycles(ledger, "c", DEFAULT_CONFIG)] == [(5, 5), (8, 9)]
+        assert words(proof(ledger)) == [WORD_FOR_WORD, WORD_FOR_WORD]
+
+
+def test_the_search_for_a_state_narrows_down_and_asks_nothing_twice() -> None:
+    asked: list[int] = []
+
+    def near(positions: Sequence[int]) -> list[int]:
+        asked.extend(positions)
+        return [-abs(one - 137) for one in positions]
+
+    search(range(100, 200), near, lambda: 137 in asked)
+    assert len(asked) == len(set(asked)) <= 17
+    assert min(abs(one - 137) for one in asked) <= 3
+    search([], near, lambda: False)
+    search([5], near, lambda: False)
+    assert asked[-1] == 5
+
+
 @pytest.mark.slow
 def test_the_tables_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ledger_of(tmp_path, *gang("n2")):
         pass
     path, conf = str(tmp_path / "ledger.db"), tmp_path / "conf.yaml"
     conf.write_text(CONF, encoding="utf-8")
-    for arguments in ([path], [path, "--conf", str(conf)]):
-        assert main(arguments) == 0
-        [row] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| may be assigned |")]
-        assert row in {
-            "| may be assigned | 0 | 1 | 0 | 0 | 0 | 0 | 0 |",
-            "| may be assigned | 1 | 0 | 0 | 0 | 0 | 0 | 0 |",
-        }
+    assert main([path]) == 0
+    text = capsys.readouterr().out
+    assert "| may be assigned | 0 | 0 | 0 | 1 | 0 | 0 | 0 | 0 |" in text
+    assert "## Choices" not in text
+    assert "ours: Pod default/a can possibly be assigned to n1, once minAvailable is satisfied" in text
+    assert main([path, "--conf", str(conf)]) == 0
+    text = capsys.readouterr().out
+    assert "| may be assigned | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
+    assert "## Choices" in text
+    assert "ours:" not in text
+
+
+@pytest.mark.slow
+def test_a_record_of_nothing_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ledger_of(tmp_path, *added(*BASE)):
+        pass
+    assert main([str(tmp_path / "ledger.db"), "--period", "5s"]) == 0
+    assert "nothing to prove" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        main([str(tmp_path / "ledger.db"), "--period", "0"])
 
 
 @pytest.mark.slow

@@ -121,8 +121,8 @@ def _tell(ssn: Session, outcome: Outcome, gang: bool) -> None:
         found = outcome.jobs.get(uid)
         if found is None:
             found = JobOutcome(uid, "untried", ready=job.ready_count, needed=job.min_available)
-        if said and found.outcome not in {"gated", "invalid"}:
-            message = found.message if found.outcome == "overused" else said
+        if said and found.outcome != "gated":
+            message = found.message if found.outcome in {"invalid", "overused"} else said
             found = replace(found, reason=found.reason or "NotEnoughResources", message=message, sentence=said)
         outcome.jobs[uid] = found
         _unfit(job, outcome, bound)

@@ -1,0 +1,68 @@
+"""The dice that the real scheduler threw, thrown again: of the nodes that a session scores best, the recorded one.
+
+Owns whether a node is one that it could have taken. Must not know why a node scores as it does, nor the log. Made for a
+cycle by `proof_session`, asked by the session through its chooser.
+
+Volcano takes one of the nodes with the best score by chance. In a large cluster it does not score all that would do: it
+looks at nodes from a place that goes round, and stops once it has found some that do. So a node is one that it could
+have taken when no node scores better, or when those that do may all have been left out of such a sample.
+
+Source: SelectBestNodeAndScore, CalculateNumOfFeasibleNodesToFind (with the defaults of its options) and
+predicateHelper.PredicateNodes in Volcano's pkg/scheduler/util.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vcledger.scheduler.session.model import SessionTask
+from vcledger.scheduler.session.nodes import NodeTable
+
+BEST, SAMPLED, LOWER, REFUSED = "among the best", "best of a sample", "not the best", "does not fit"
+"""What a recorded node is where the session has a choice: of the best score; best of what a sample may have left; one
+that others are better than; or none of those that would do."""
+
+ALL_UP_TO, MOST, LEAST = 100, 50, 5
+"""Up to so many nodes all are looked at; of more, so many in 100 at most and at least."""
+
+
+def sample_size(nodes: int) -> int:
+    """How many nodes that would do are enough, in a cluster of so many."""
+    if nodes <= ALL_UP_TO:
+        return nodes
+    return max(nodes * max(MOST - nodes // 125, LEAST) // 100, ALL_UP_TO)
+
+
+class Dice:
+    """The throws of one cycle: node by uid. `always`: a recorded node is taken where it would do at all, so that what
+    follows is decided after what was decided in the record; else only where it could have been taken. `stood` is what
+    each was, by uid, for the first time that the session had to choose."""
+
+    def __init__(self, thrown: Mapping[str, str], *, always: bool = False) -> None:
+        self.thrown, self.always = thrown, always
+        self.stood: dict[str, str] = {}
+
+    def choose(
+        self, nodes: NodeTable, task: SessionTask, rows: NDArray[np.intp], scores: NDArray[np.float64]
+    ) -> int | None:
+        """See `framework.Chooser`."""
+        name = self.thrown.get(task.uid)
+        if name is None:
+            return None
+        here = np.flatnonzero(rows == nodes.row.get(name, -1))
+        what = _what(scores, float(scores[here[0]]), len(nodes)) if len(here) else REFUSED
+        self.stood.setdefault(task.uid, what)
+        return int(rows[here[0]]) if len(here) and (self.always or what != LOWER) else None
+
+
+def _what(scores: NDArray[np.float64], score: float, nodes: int) -> str:
+    better = int((scores > score).sum())
+    if not better:
+        return BEST
+    return SAMPLED if better <= len(scores) - sample_size(nodes) else LOWER
+
+
+__all__ = ["BEST", "LOWER", "REFUSED", "SAMPLED", "Dice", "sample_size"]
