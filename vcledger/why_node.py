@@ -7,19 +7,21 @@ users' code: `why_node(ledger, "node-7", position=...)`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
-from projections.cache.state import Cache, CacheConfig, PodRef
+from projections.cache.state import Cache, PodRef
 from projections.diagnosis.claims import fully_bound, selected_node
 from projections.diagnosis.edits import amounts_text
 from projections.diagnosis.holders import HeldBack, NodeAnswer
 from projections.diagnosis.model import RECOMPUTED, Evidence
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.reasons import Reason, grouped, scheduler_reasons
-from projections.diagnosis.views import NodeView, Rules, TaskView
+from projections.diagnosis.views import NodeView, TaskView
 from projections.diagnosis.words import counted
 from vcledger.folding import collector_paused
-from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
-from vcledger.why import NoSuchPod, look, near_of, why
+from vcledger.ledger import Ledger
+from vcledger.why import NoSuchPod, near_of, why
+from vcledger.why_asked import Asked, look
 from vcledger.why_views import Views, lone_task
 from volcano.objects.core import Pod
 from volcano.objects.selectors import NO_SCHEDULE_EFFECTS, describe_taint
@@ -35,19 +37,10 @@ class NoSuchNode(NoSuchPod):
 
 
 @collector_paused()
-def why_node(
-    ledger: Ledger,
-    name: str,
-    *,
-    position: int | None = None,
-    cluster: str | None = None,
-    model: str = DEFAULT_MODEL,
-    config: CacheConfig = DEFAULT_CONFIG,
-    asked_at: int | None = None,
-    rules: Rules | None = None,
-) -> NodeAnswer:
+def why_node(ledger: Ledger, name: str, **asked: Unpack[Asked]) -> NodeAnswer:
     """The answer about a node. NoSuchNode when there is none of that name."""
-    looked = look(ledger, position, cluster, model, config, rules)
+    looked = look(ledger, asked)
+    asked_at = asked.get("asked_at")
     chosen, at, _, views = looked
     cache = views.cache
     if name not in cache.nodes:

@@ -7,20 +7,23 @@ users' code: `why_queue(ledger, "research", position=...)`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
-from projections.cache.state import Cache, CacheConfig, JobInfo
+from projections.cache.state import Cache, JobInfo
 from projections.diagnosis.amounts import exceeding_asked, show
 from projections.diagnosis.edits import amounts_text
 from projections.diagnosis.holders import HeldBack, Holder, QueueAnswer
 from projections.diagnosis.model import RECOMPUTED, Evidence
 from projections.diagnosis.numbers import over_limit, resource_numbers
 from projections.diagnosis.queues import deserved_shares, ghost_gate, queue_gate
-from projections.diagnosis.views import Amounts, ClusterView, QueueView, Rules
+from projections.diagnosis.views import Amounts, ClusterView, QueueView
 from projections.diagnosis.words import counted
 from vcledger.folding import collector_paused
-from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
-from vcledger.why import Looked, NoSuchPod, look, near_of, why_job
-from vcledger.why_views import Views, min_resources
+from vcledger.ledger import Ledger
+from vcledger.why import NoSuchPod, near_of, why_job
+from vcledger.why_asked import Asked, Looked, look
+from vcledger.why_queues import min_resources
+from vcledger.why_views import Views
 from volcano.objects.scheduling import VolcanoJob
 from volcano.objects.status import ALLOCATED_STATUSES, TaskStatus
 
@@ -33,20 +36,11 @@ class NoSuchQueue(NoSuchPod):
 
 
 @collector_paused()
-def why_queue(
-    ledger: Ledger,
-    name: str,
-    *,
-    position: int | None = None,
-    cluster: str | None = None,
-    model: str = DEFAULT_MODEL,
-    config: CacheConfig = DEFAULT_CONFIG,
-    asked_at: int | None = None,
-    rules: Rules | None = None,
-) -> QueueAnswer:
+def why_queue(ledger: Ledger, name: str, **asked: Unpack[Asked]) -> QueueAnswer:
     """The answer about a queue, also about one that does not exist and that jobs name. NoSuchQueue when there is none
     of that name, and nobody names it."""
-    looked = look(ledger, position, cluster, model, config, rules)
+    looked = look(ledger, asked)
+    asked_at = asked.get("asked_at")
     chosen, at, _, views = looked
     cache = views.cache
     view = views.queues.get(name)
@@ -56,7 +50,7 @@ def why_queue(
     waiting = [job for job in jobs if waits(job)]
     held_back = _held_back(ledger, views, [job.uid for job in waiting[:ASKED_MAX]], at, chosen, asked_at)
     verdict, summary = _verdict(view, views.plain, waiting, held_back)
-    asked = _sum([min_resources(job) for job in waiting])
+    least = _sum([min_resources(job) for job in waiting])
     return QueueAnswer(
         subject=f"Queue {name}",
         name=name,
@@ -67,7 +61,7 @@ def why_queue(
         summary=summary,
         state=view.queue.status.state,
         weight=view.queue.spec.weight,
-        resources=resource_numbers(view, views.plain, asked),
+        resources=resource_numbers(view, views.plain, least),
         holders=_holders(jobs, view),
         held_back=held_back,
         waiting=min(len(waiting), ASKED_MAX),

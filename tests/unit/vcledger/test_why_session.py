@@ -22,8 +22,9 @@ from tests.unit.diagnosis.build import claim, node, obj, pod, uses, volume
 from vcledger.ledger import Ledger
 from vcledger.scheduler.session.conf import DEFAULT_CONF
 from vcledger.why_planned import occupants
+from vcledger.why_queues import queue_views
 from vcledger.why_session import SessionProof, node_object
-from vcledger.why_views import node_view, queue_views, task_view
+from vcledger.why_views import node_view, task_view
 from volcano.objects.core import Pod, Taint
 
 ASKS = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "4", "memory": "1Gi"}}}]}
