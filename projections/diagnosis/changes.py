@@ -10,8 +10,7 @@ again on the whole cluster, and only what runs there is given out, the smallest 
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,34 +18,24 @@ from projections.diagnosis import quotas
 from projections.diagnosis.amounts import total
 from projections.diagnosis.case import Case
 from projections.diagnosis.claims import fully_bound
-from projections.diagnosis.edits import AskLess, Edit, Evict, Room, Ungate, UseScheduler
+from projections.diagnosis.combined import Edits, applied, size_of, told_together
 from projections.diagnosis.edits_group import AddVolume, LowerMinMember, MoreMembers
-from projections.diagnosis.evicting import Turn
-from projections.diagnosis.gang import Trial, try_gang
+from projections.diagnosis.edits_pods import Ungate, UseScheduler
 from projections.diagnosis.model import Change
-from projections.diagnosis.nodes import Evaluation
-from projections.diagnosis.openings import ghost_attachments, more_nodes, queue_options, raising
+from projections.diagnosis.openings import ghost_attachments, queue_options, raising
+from projections.diagnosis.placing import placings
 from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs, up_to
 from projections.diagnosis.queues import share_gate
-from projections.diagnosis.reasons import Reason
-from projections.diagnosis.remedies import WAYS, Way, differs, remedy
-from projections.diagnosis.victims import BY_HAND
-from projections.diagnosis.views import Amounts, ClusterView, GroupView, NodeView, TaskView, claim_names
-from projections.diagnosis.words import counted, some
-from projections.diagnosis.world import World, roomier
+from projections.diagnosis.views import Amounts, GroupView, TaskView, claim_names
+from projections.diagnosis.world import World
 from volcano.objects.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, VolcanoJob
 
 SHOWN_MAX = 8
 PROOFS_MAX, PROVEN_NODES_MAX = 24, 60_000
 """How many changes are proven at most, and on how many nodes in all."""
 
-KINDS_MAX, NEAREST_MAX, SINGLE_NODES = 5, 8, 3
-"""Of how many kinds of refusal, and how many nodes of each, the search looks; how many nodes are told one by one."""
-
-STEPS_MAX, DEPTH_MAX = 32, 4
-"""How many members' placing a change may mend, and how many obstacles in a row."""
-
-Edits = list[Edit]
+DEPTH_MAX = 4
+"""How many obstacles in a row a change may lift."""
 
 
 class Subject(NamedTuple):
@@ -67,7 +56,7 @@ def smallest_changes(case: Case, verdict: str, prove: Prover = runs) -> list[Cha
     found: list[Change] = []
     proven: list[Edits] = []
     proofs = min(PROOFS_MAX, max(2, PROVEN_NODES_MAX // max(1, len(case.cluster.nodes))))
-    for edits in sorted(_ways_on(world, subject, [], DEPTH_MAX), key=_size):
+    for edits in sorted(_ways_on(world, subject, [], DEPTH_MAX), key=size_of):
         if not edits or any(all(edit in edits for edit in smaller) for smaller in proven):
             continue
         if len(found) == SHOWN_MAX or proofs == 0:
@@ -133,28 +122,6 @@ def _at_share(case: Case, world: World) -> bool:
     return share_gate(group.pod_group.spec.queue, task.request, world.cluster) is not None
 
 
-def applied(world: World, edits: Sequence[Edit]) -> World:
-    """The world with all of them; what only makes room is done at once."""
-    rooms = {edit.node: edit for edit in merged(edits) if isinstance(edit, Room)}
-    if rooms:
-        nodes = world.cluster.by_name()
-        world = world.with_nodes(
-            {name: roomier(nodes[name], one.amounts) for name, one in rooms.items() if name in nodes}
-        )
-    gone = [one for edit in edits if isinstance(edit, Evict) for one in edit.pods]
-    world = world.without(gone) if gone else world
-    for edit in edits:
-        if not isinstance(edit, Room | Evict):
-            world = edit.apply(world)
-    return world
-
-
-def _size(edits: Edits) -> tuple[int, float, int, str]:
-    """Few objects first, then little of what is asked, then what is done lightly."""
-    share, rank = sum(edit.share for edit in edits), max((edit.rank for edit in edits), default=0)
-    return sum(edit.touches for edit in edits), round(share, 6), rank, "; ".join(edit.text() for edit in edits)
-
-
 def _change(edits: Edits, text: str, case: Case, again: bool) -> Change:
     whole = case.group is not None and case.group.min_member > 1
     proof = "queue gates and the gang's trial evaluated again" if whole else "every predicate evaluated again"
@@ -165,22 +132,6 @@ def _change(edits: Edits, text: str, case: Case, again: bool) -> Change:
         share=round(sum(edit.share for edit in edits), 4),
         proof=f"a scheduling session with it places it; {proof}" if again else proof,
     )
-
-
-def told_together(edits: Sequence[Edit]) -> list[str]:
-    """The edits in words: nodes that lack the same in one, all evictions in one."""
-    rooms: dict[str, list[str]] = {}
-    for edit in edits:
-        if isinstance(edit, Room):
-            rooms.setdefault(edit.text().partition(": ")[2], []).append(edit.node)
-    told = [f"{some(nodes)}{', each' if len(nodes) > 1 else ''}: {what}" for what, nodes in rooms.items()]
-    evictions = [edit for edit in edits if isinstance(edit, Evict)]
-    if evictions:
-        pods = [f"{one.key} on {edit.node} (priority {one.priority})" for edit in evictions for one in edit.pods]
-        hows = {edit.how for edit in evictions}
-        how = f" by {hows.pop()}" if len(hows) == 1 and BY_HAND not in hows else ""
-        told.append(f"evict {counted(len(pods), 'pod')}{how}: {some(pods)}")
-    return told + [edit.text() for edit in edits if not isinstance(edit, Room | Evict)]
 
 
 # --- obstacle by obstacle -----------------------------------------------------------------------------------------
@@ -195,7 +146,7 @@ def _ways_on(world: World, subject: Subject, edits: Edits, depth: int) -> Iterat
     if depth == 0:
         return
     if what in {"gang", "nodes"}:
-        for more in _placings(world, subject):
+        for more in placings(world, subject.held):
             yield [*edits, *more]
         return
     for more in _openings(what, world, subject):
@@ -238,200 +189,6 @@ def _bound_volumes(world: World, task: TaskView) -> Edits:
         if claim is not None and not fully_bound(claim):
             edits.append(AddVolume(task, name, claim, "", class_name(claim), storage_asked(claim), True))
     return edits
-
-
-# --- placing ------------------------------------------------------------------------------------------------------
-
-
-def _placings(world: World, subject: Subject) -> Iterator[Edits]:
-    """What makes room, or makes the task take the room that there is."""
-    trial, failed = _turn_of(world)
-    if failed is None:
-        return
-    task, table = failed
-    groups = nearest_by_kind(table, task, world, trial)
-    singles = SINGLE_NODES if trial is None or trial.short <= 1 else 1
-    for way in WAYS:
-        for names in groups:
-            if not differs(way, table.get(names[0], ())):
-                continue
-            yield from _on_nodes(world, subject, way, names, singles if names is groups[0] else 1)
-    if trial is not None:
-        yield from _fewer(world, trial)
-    yield from more_nodes(world, task, subject.held, _small(world, trial, [name for names in groups for name in names]))
-    yield from _less(world, task)
-
-
-def _turn_of(world: World) -> tuple[Trial | None, tuple[TaskView, Mapping[str, Sequence[Reason]]] | None]:
-    """The trial, and the task that has to be mended with its table: the one asked about, or whoever breaks the gang."""
-    task = world.task
-    trial = _trial(world.group, world.cluster)
-    if trial is None or (task is not None and task.best_effort and not trial.short):
-        return trial, (task, _table(task, world)) if task is not None and task.pod is not None else None
-    breaker = trial.breaker
-    if trial.short == 0 and task is not None and task.uid in trial.failed:
-        breaker = task
-    if breaker is None:
-        return trial, None
-    return trial, (breaker, trial.failed[breaker.uid])
-
-
-def _trial(group: GroupView | None, cluster: ClusterView) -> Trial | None:
-    """The trial of a group; the last one of each group is kept beside the cluster that it was made on."""
-    if group is None or group.pod_group is None or not group.tasks:
-        return None
-    key = ("trial-of", group.key)
-    of, found = cluster.memo.get(key, (None, None))
-    if of is not group:
-        found = try_gang(group, cluster)
-        cluster.memo[key] = group, found
-    trial: Trial = found
-    return trial
-
-
-def _table(task: TaskView, world: World) -> Mapping[str, Sequence[Reason]]:
-    assert task.pod is not None
-    return Evaluation(task, task.pod, world.cluster).table()
-
-
-def nearest_by_kind(
-    table: Mapping[str, Sequence[Reason]], task: TaskView, world: World, trial: Trial | None
-) -> list[list[str]]:
-    """The nodes that come nearest to taking the task, of each kind of refusal (its families) some: few families first,
-    then how much is missing."""
-    key = ("nearest", task.uid, id(table))
-    known: tuple[object, list[list[str]]] = world.cluster.memo.get(key, (None, []))
-    if known[0] is table:
-        return known[1]
-    turn = Turn(task, trial.taken if trial is not None else {})
-    kinds: dict[tuple[str, ...], list[tuple[float, str]]] = {}
-    alike: dict[object, tuple[float, list[tuple[float, str]]]] = {}
-    asked = tuple(task.request)
-    for node in world.cluster.schedulable_nodes():
-        found = table.get(node.name)
-        if found is None:
-            continue
-        like = (id(found), *map(node.future_idle.get, asked), node.name if node.name in turn.taken else "")
-        known_like = alike.get(like)
-        if known_like is None:
-            families = tuple(dict.fromkeys([reason.family for reason in found if reason.scheduler]))
-            missing = _missing(turn, node) if "resources" in families else 0.0
-            known_like = alike[like] = missing, kinds.setdefault(families, [])
-        known_like[1].append((known_like[0], node.name))
-    ranked = sorted(kinds.items(), key=lambda item: (len(item[0]), min(item[1]), item[0]))
-    nearest = [[name for _, name in heapq.nsmallest(NEAREST_MAX, pairs)] for _, pairs in ranked[:KINDS_MAX]]
-    world.cluster.memo[key] = table, nearest
-    return nearest
-
-
-def _missing(turn: Turn, node: NodeView) -> float:
-    """How much of what is asked the node lacks, added up over the resources."""
-    idle, taken = node.future_idle, turn.taken.get(node.name, {})
-    missing = 0.0
-    for name, amount in turn.task.request.items():
-        short = amount - idle.get(name, 0.0) + taken.get(name, 0.0)
-        if short > 0 and amount > 0:
-            missing += short / amount
-    return missing
-
-
-def _on_nodes(world: World, subject: Subject, way: Way, names: Sequence[str], singles: int) -> Iterator[Edits]:
-    """Mending on nodes of one kind: from the nearest one on, and from each of some others alone."""
-    trial = _turn_of(world)[0]
-    small = _small(world, trial, names)
-    for first in names[:singles]:
-        edits = _accumulated(small, subject, way, names, first)
-        if edits is not None:
-            yield edits
-
-
-def _small(world: World, trial: Trial | None, names: Sequence[str]) -> World:
-    """The world with only some nodes: those, and the ones where the trial has placed somebody. Where pods look at other
-    nodes' pods it stays whole."""
-    if world.cluster.pods or len(world.cluster.nodes) <= NEAREST_MAX * KINDS_MAX:
-        return world
-    world.cluster.allocatable()  # the share goes by the whole cluster
-    kept = {*names, *(trial.placed.values() if trial is not None else ())}
-    nodes = [node for node in world.cluster.nodes if node.name in kept]
-    return replace(world, cluster=replace(world.cluster, nodes=nodes, memo={}, _sums=dict(world.cluster._sums)))
-
-
-def _accumulated(world: World, subject: Subject, way: Way, names: Sequence[str], first: str) -> Edits | None:
-    """Mends the task that fits nowhere, one after the other, each on the node where that is smallest."""
-    edits: Edits = []
-    for _ in range(STEPS_MAX):
-        trial, failed = _turn_of(world)
-        if edits and _placed(trial, world.task):
-            return edits if not obstacle(world, subject.held) else None
-        if failed is None:
-            return None
-        task, table = failed
-        turn = Turn(task, trial.taken if trial is not None else {})
-        more = _best(turn, table, world, way, [first] if not edits else names)
-        if not more:
-            return None
-        world, edits = applied(world, more), merged([*edits, *more])
-    return None
-
-
-def _placed(trial: Trial | None, task: TaskView | None) -> bool:
-    """Whether the trial has placed what is asked about; True where only the whole check can tell."""
-    if trial is None or (task is not None and task.best_effort):
-        return True
-    return not trial.short and (task is None or task.uid in trial.placed)
-
-
-def _best(
-    turn: Turn, table: Mapping[str, Sequence[Reason]], world: World, way: Way, names: Sequence[str]
-) -> Edits | None:
-    nodes = world.cluster.by_name()
-    found = []
-    for name in names:
-        edits = remedy(turn, nodes[name], table.get(name, ()), world, way)
-        if edits:
-            found.append(edits)
-    return min(found, key=_size) if found else None
-
-
-def merged(edits: Sequence[Edit]) -> Edits:
-    """Room on the same node in one, each other edit once."""
-    rooms: dict[str, Room] = {}
-    rest: Edits = []
-    for edit in edits:
-        if isinstance(edit, Room):
-            before = rooms.get(edit.node)
-            amounts: Amounts = dict(before.amounts) if before is not None else {}
-            for name, amount in edit.amounts.items():
-                amounts[name] = amounts.get(name, 0.0) + amount
-            rooms[edit.node] = Room(edit.node, amounts, edit.asked)
-        elif edit not in rest:
-            rest.append(edit)
-    return [*rooms.values(), *rest]
-
-
-def _fewer(world: World, trial: Trial) -> Iterator[Edits]:
-    """A gang content with those that have a place."""
-    group, reached = world.group, trial.ready + len(trial.placed)
-    if group is not None and trial.short and reached > 0:
-        yield [LowerMinMember(group.key, group.min_member, reached)]
-
-
-def _less(world: World, task: TaskView) -> Iterator[Edits]:
-    """The task asks for no more than some node could ever give: only where none has that much even when empty."""
-    nodes = world.cluster.schedulable_nodes()
-    best: dict[str, float] = {}
-    sizes = {id(node.allocatable): node.allocatable for node in nodes}
-    for name, amount in task.request.items():
-        most = max((size.get(name, 0.0) for size in sizes.values()), default=0.0)
-        if amount > most > 0 and name != "pods":
-            best[name] = _largest_idle(world.cluster, name, most)
-    if best and all(amount > 0 for amount in best.values()):
-        yield [AskLess(task, best)]
-
-
-def _largest_idle(cluster: ClusterView, name: str, most: float) -> float:
-    """The most of a resource that is idle on one node."""
-    return min(most, max((node.future_idle.get(name, 0.0) for node in cluster.schedulable_nodes()), default=0.0))
 
 
 __all__ = ["smallest_changes", "world_of"]

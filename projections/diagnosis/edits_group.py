@@ -12,7 +12,8 @@ from msgspec.structs import replace as changed
 
 from projections.diagnosis.amounts import counted, show_bytes
 from projections.diagnosis.claims import BIND_COMPLETED
-from projections.diagnosis.edits import OfPod, One, amounts_text
+from projections.diagnosis.edits import One, amounts_text
+from projections.diagnosis.edits_pods import OfPod
 from projections.diagnosis.model import Step
 from projections.diagnosis.quotas import amount_text
 from projections.diagnosis.views import Amounts, QueueView

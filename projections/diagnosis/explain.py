@@ -13,6 +13,7 @@ from projections.diagnosis import coverage, lifecycle, membership, outcomes, pla
 from projections.diagnosis.agreement import disagreement, phrased
 from projections.diagnosis.case import Case
 from projections.diagnosis.changes import smallest_changes
+from projections.diagnosis.evidence import said_evidence
 from projections.diagnosis.model import VERDICTS, Evidence, Explanation, Finding, NodeRow, Other, Said
 from projections.diagnosis.numbers import Verdicts, members, queue_numbers
 from projections.diagnosis.overflow import overflow_notes
@@ -206,7 +207,7 @@ def _evidence(case: Case, findings: Sequence[Finding]) -> list[Evidence]:
         proofs += lifecycle.own_evidence(case, f"phase {phase}, node {case.pod.spec.node_name or 'none'}")
     condition = case.scheduled_condition
     if condition is not None:
-        proofs += membership.said_evidence([condition], "what the scheduler said")
+        proofs += said_evidence([condition], "what the scheduler said")
     proofs += [one for finding in findings[1:] for one in finding.evidence]
     for one in proofs:
         unique.setdefault((one.position, one.what), one)

@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from projections.diagnosis import basic
 from projections.diagnosis.accessmodes import AccessModes
 from projections.diagnosis.amounts import ALWAYS
+from projections.diagnosis.attachlimits import AttachLimits
 from projections.diagnosis.claims import ClaimProblem, PodClaims, pod_claims
 from projections.diagnosis.podaffinity import InterPodAffinity, affinity_terms, anti_affinity_terms
 from projections.diagnosis.reasons import VOLUME_FAMILIES, Reason
 from projections.diagnosis.spread import TopologySpread, hard_constraints
 from projections.diagnosis.views import Amounts, ClusterView, NodeView, PlacedPod, TaskView, attached_inline, host_ports
-from projections.diagnosis.volumes import AttachLimits, Chosen, VolumeBinding
+from projections.diagnosis.volumes import Chosen, VolumeBinding
 from volcano.objects.core import Pod
 
 PREDICATES = (

@@ -11,7 +11,7 @@ from projections.diagnosis.agreement import ASSIGNABLE
 from projections.diagnosis.amounts import exceeding, show, show_bytes
 from projections.diagnosis.case import Case, Ending
 from projections.diagnosis.claims import class_name, pod_claims
-from projections.diagnosis.membership import absence, folded
+from projections.diagnosis.evidence import absence, folded
 from projections.diagnosis.model import Evidence, Finding, NodeRow
 from projections.diagnosis.nodes import fits_but_for_volumes, refuses
 from projections.diagnosis.reasons import (

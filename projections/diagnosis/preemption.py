@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 
 from projections.diagnosis.amounts import counted, less_equal
 from projections.diagnosis.case import Case
-from projections.diagnosis.changes import nearest_by_kind, world_of
+from projections.diagnosis.changes import world_of
 from projections.diagnosis.evicting import Turn, lacking
 from projections.diagnosis.model import NodeVictims, Preemption, Spared
+from projections.diagnosis.placing import nearest_by_kind
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.victims import rights
 from projections.diagnosis.views import NodeView

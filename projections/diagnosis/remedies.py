@@ -10,18 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from projections.diagnosis.claims import class_name, fully_bound
-from projections.diagnosis.edits import (
-    DropAffinity,
-    DropSelector,
-    DropSpread,
-    Edit,
-    Label,
-    Room,
-    Tolerate,
-    Uncordon,
-    Untaint,
-)
+from projections.diagnosis.edits import Edit, Label, Room, Uncordon, Untaint
 from projections.diagnosis.edits_group import AddVolume
+from projections.diagnosis.edits_pods import DropAffinity, DropSelector, DropSpread, Tolerate
 from projections.diagnosis.evicting import Turn, evictions, lacking
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.views import NodeView, TaskView, claim_names

@@ -13,8 +13,9 @@ from msgspec.structs import replace as changed
 from projections.cache.fold import Delivery, observe
 from projections.cache.state import Cache
 from projections.diagnosis.case import Case
-from projections.diagnosis.edits import AddNodes, AskLess, DropSelector, Edit, Evict, Room, Tolerate, UseScheduler
+from projections.diagnosis.edits import AddNodes, Edit, Evict, Room
 from projections.diagnosis.edits_group import IgnoreProvisioner, LowerMinMember, OpenQueue, RaiseQuota
+from projections.diagnosis.edits_pods import AskLess, DropSelector, Tolerate, UseScheduler
 from projections.diagnosis.explain import explain
 from projections.diagnosis.views import ClusterView, GroupView, NodeView, QueueView, TaskView
 from projections.diagnosis.world import World
