@@ -148,6 +148,8 @@ class FreeReplay:
         standing = self.world.groups.get(uid)
         owner = job_owner(standing.obj["metadata"]) if standing is not None else ""
         job, state = self.world.jobs.get(owner), self.world.record.job_state.get(owner)
+        if owner in self.world.ended_jobs:
+            state = {"phase": self.world.ended_jobs[owner]}
         self._drop_group(uid)
         if job is not None and state and state.get("phase") not in (None, "", "Pending", "Running"):
             job["status"] = {"state": {**state, "lastTransitionTime": stamp(self.now)}}
@@ -216,7 +218,7 @@ class FreeReplay:
             status.update(phase="Running", startTime=stamp(self.now))
         elif deed == "end" and pod.ended is None and not pod.going:
             status["phase"] = pod.course.phase if pod.course.phase in ENDED else "Succeeded"
-        elif deed == "go":
+        elif deed == "go" or (deed == "kill" and not pod.going and pod.ended is None):
             if (
                 pod.placed is None
                 or pod.going

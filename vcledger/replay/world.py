@@ -15,7 +15,7 @@ from projections.cache import Cache, CacheConfig
 from projections.cache.brief import decode_brief
 from projections.cache.fold import evolve
 from projections.cache.state import PodRef
-from vcledger.replay import binds
+from vcledger.replay import binds, policies
 from vcledger.replay.courses import Course, Spans
 from vcledger.replay.figures import Meter
 from vcledger.replay.living import HELD_BACK, Alive, Placing, Standing, controlled, key_of, repeatable, templated
@@ -31,7 +31,7 @@ from volcano.events.scheduling import (
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
-Deed = Literal["arrive", "bind", "run", "end", "go", "again", "drop-group"]
+Deed = Literal["arrive", "bind", "run", "end", "go", "kill", "again", "drop-group"]
 STRUCTS: dict[str, type[DomainEvent]] = {"ADDED": ObjectAdded, "MODIFIED": ObjectModified, "DELETED": ObjectDeleted}
 OBJECTS = {"ObjectAdded": "ADDED", "ObjectModified": "MODIFIED", "ObjectDeleted": "DELETED"}
 
@@ -70,6 +70,9 @@ class World:
         self.waited: list[tuple[str, int]] = []
         self.unplaced: dict[str, None] = {}
         self.binding: dict[str, Alive] = {}
+        self.to_restart: dict[str, None] = {}
+        self.restarts: dict[str, int] = {}
+        self.ended_jobs: dict[str, str] = {}
         self.not_let_in: dict[str, None] = {}
         self.meter = Meter()
         self.dirty = True
@@ -254,7 +257,7 @@ class World:
             self._leave(pod, now)
             if course.linger is not None:
                 self.plan(now + course.linger, "go", pod.uid)
-            self._close(course, now)
+            self.close(course, now)
         if not pod.evicted and told_to_go(status.get("conditions") or []):
             pod.evicted = True
             self.evictions += 1
@@ -303,17 +306,27 @@ class World:
             del self.by_key[pod.key]
             for uid in self._name_taken.pop(pod.key, ()):
                 self.plan(now, "arrive" if uid in self.courses else "again", uid)
-        if (pod.evicted or self.node_lost(pod)) and course.uid not in self.closed and controlled(pod.obj):
+        if self._comes_back(pod, now):
             uid = made_uid(self.seed, "again", pod.uid)
             self.course_of[uid] = course
             self.plan(now + self.spans.again, "again", uid)
             return
-        self._close(course, now)
+        self.close(course, now)
+        policies.settled(self, pod, now)
         for later in self._after.get(course.uid, ()):
             assert later.after is not None
             self.plan(now + later.after[1], "arrive", later.uid)
 
-    def _close(self, course: Course, now: int) -> None:
+    def _comes_back(self, pod: Alive, now: int) -> bool:
+        """Whether a pod that is gone is made again by its controller."""
+        if self.to_restart.pop(pod.uid, False) is None:
+            return pod.course.uid not in self.closed
+        taken = pod.evicted or self.node_lost(pod)
+        if not taken or pod.course.uid in self.closed or not controlled(pod.obj):
+            return False
+        return policies.made_again(self, pod, now)
+
+    def close(self, course: Course, now: int) -> None:
         """The course is at its end; a PodGroup whose pods are all there goes as it did."""
         if course.uid in self.closed:
             return
@@ -388,7 +401,7 @@ class World:
     def close_at(self, course: Course, now: int) -> None:
         """Somebody takes the course's pod away."""
         pod = self.by_key.get(course.key)
-        self._close(course, now)
+        self.close(course, now)
         if pod is not None and pod.course is course:
             self.plan(now, "go", pod.uid)
 
