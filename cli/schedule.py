@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import signal
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,6 +51,12 @@ def schedule(
     default_queue: Annotated[
         str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none")
     ] = "default",
+    node_selector: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node-selector", metavar="LABEL:VALUE", help="Only nodes with this label, or one of several. Default: all"
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", help="Volcano's configuration; without it Volcano's default one"),
@@ -97,6 +104,7 @@ def schedule(
     from vcledger.schedule.scheduler import Options, Scheduler
     from vcledger.scheduler.session.conf import DEFAULT_CONF, read_conf
 
+    refuse_no_labels(node_selector or ())
     session = read_conf(DEFAULT_CONF if config is None else text_of(config))
     options = Options(
         scheduler_name=scheduler_name,
@@ -109,6 +117,7 @@ def schedule(
         snapshots=not no_snapshots,
         take_over=take_over,
         default_queue=default_queue,
+        node_selectors=tuple(node_selector or ()),
         session=session,
         beside=beside,
     )
@@ -129,6 +138,14 @@ def schedule(
     for one in (port, lock_port):
         one.close()
     say_how_it_ended(outcome, caught)
+
+
+def refuse_no_labels(selectors: Sequence[str]) -> None:
+    """Ends the command when one of them is no LABEL:VALUE."""
+    for one in selectors:
+        label, colon, _ = one.partition(":")
+        if not label or not colon:
+            fail(f"--node-selector {one}: give LABEL:VALUE, such as volcano.sh/role:train")
 
 
 def text_of(path: Path) -> str:

@@ -30,11 +30,16 @@ class Run(msgspec.Struct, frozen=True):
     seed: int = 0
     version: str = ""
     server: str = ""
+    node_selectors: list[str] = []
 
     @property
     def config(self) -> CacheConfig:
         """The cache's configuration."""
-        return CacheConfig(scheduler_names=tuple(self.scheduler_names), default_queue=self.default_queue)
+        return CacheConfig(
+            scheduler_names=tuple(self.scheduler_names),
+            default_queue=self.default_queue,
+            node_selectors=tuple(self.node_selectors),
+        )
 
 
 _runs = msgspec.json.Decoder(Run)

@@ -27,7 +27,7 @@ from tests.kube.proxy import Proxy, running_proxy
 from vcledger.ledger import Ledger
 from vcledger.runtime.wire import WirePort, connect
 from vcledger.schedule.election import Timing
-from vcledger.schedule.scheduler import Options, Outcome, Scheduler, State
+from vcledger.schedule.scheduler import WATCHED, Options, Outcome, Scheduler, State
 
 CLUSTER = "real"
 PATIENCE_SECONDS = 180.0
@@ -327,9 +327,11 @@ def page(port: str, name: str) -> str:
 def test_the_command_from_start_to_sigterm(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     """The command itself: lines, page, answers of `why` while it runs, and its end."""
     things.node(plane, "node-a")
+    things.node(plane, "node-b")
     db = str(tmp_path / "ledger.db")
     command = [sys.executable, "-m", "cli.main", "schedule", "--db", db, "--kubeconfig", str(plane.kubeconfig)]
     command += ["--lock", f"{namespace}/lock", "--listen", "127.0.0.1:0", "--period", "0.3s", "--seed", "7"]
+    command += ["--node-selector", "kubernetes.io/hostname:node-a"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     try:
@@ -341,8 +343,10 @@ def test_the_command_from_start_to_sigterm(plane: ControlPlane, namespace: str, 
                 break
         things.gang(plane, namespace, "one", 3)
         until(lambda: all(nodes_of(plane, namespace).values()), "all are bound")
+        assert set(nodes_of(plane, namespace).values()) == {"node-a"}
         ready = partial(page, port, "readyz")
-        until(lambda: ready().startswith("leading, listed, 12 of 12 watched"), "the last two kinds are watched")
+        kinds = len(WATCHED)
+        until(lambda: ready().startswith(f"leading, listed, {kinds} of {kinds} watched"), "all kinds are watched")
         # The server has bound a pod before its answer is here.
         counted = 'vcledger_schedule_answers_total{code="201",request="bind"} 3.0'
         until(lambda: counted in page(port, "metrics"), "the answers are counted")
@@ -350,6 +354,11 @@ def test_the_command_from_start_to_sigterm(plane: ControlPlane, namespace: str, 
         rest = process.communicate(timeout=60)[0]
     finally:
         process.kill()
+        process.wait()
+        process.stdout.close()
     assert process.returncode == 0, rest
     assert re.search(r"ended: 3 pods bound, log up to position \d+", rest)
+    with Ledger.open(db) as ledger:
+        config = ledger.ways(ledger.cluster(None))[1]
+        assert list(ledger.cache(config=config).nodes) == ["node-a"]
     is_sound(db)

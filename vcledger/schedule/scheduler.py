@@ -77,7 +77,8 @@ class Options(msgspec.Struct, frozen=True):
     a kind is looked for again that is not installed. take_over: take the role from a scheduler that has it. session:
     Volcano's configuration, by which a session decides, with ties decided by `seed` too; None: the minimal pass of
     `vcledger.scheduler.allocate` does, which the command never asks for. beside: another scheduler of groups is at work
-    in the cluster, who lets in the PodGroups that nobody's pods belong to, and writes what queues hold."""
+    in the cluster, who lets in the PodGroups that nobody's pods belong to, and writes what queues hold. node_selectors:
+    as `label:value`, nodes with one of these labels are scheduled to, all when there is none (Volcano's option)."""
 
     scheduler_name: str = "vcledger"
     lock: str | None = None
@@ -95,11 +96,16 @@ class Options(msgspec.Struct, frozen=True):
     default_queue: str = "default"
     session: SessionConf | None = msgspec.field(default_factory=default_conf)
     beside: bool = False
+    node_selectors: tuple[str, ...] = ()
 
     def flow(self) -> FlowConfig:
         """What the deciders are told of it."""
         return FlowConfig(
-            cache=CacheConfig(scheduler_names=(self.scheduler_name,), default_queue=self.default_queue),
+            cache=CacheConfig(
+                scheduler_names=(self.scheduler_name,),
+                default_queue=self.default_queue,
+                node_selectors=self.node_selectors,
+            ),
             scheduler_name=self.scheduler_name,
             lists=NEEDED,
             bind_timeout_seconds=self.bind_timeout_seconds,
@@ -273,6 +279,7 @@ class Scheduler(Running):
             options.seed,
             version("vcledger"),
             str(getattr(self.port, "server", "")),
+            list(options.node_selectors),
         )
 
     def _loop(self, store: EventStore, lease: Lease) -> tuple[Loop, Live]:

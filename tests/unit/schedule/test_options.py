@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from cli.common import Failure
 from cli.main import app
+from eventstore import open_store
 from vcledger.schedule.scheduler import Options
+from vcledger.scheduled import Run, newest_run, started
 from vcledger.scheduler.session.conf import DEFAULT_CONF, ConfInvalid, read_conf
 
 CONF = """\
@@ -51,4 +53,22 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path: Path) -> None:
         app, ["schedule", "--config", str(tmp_path / "none.yaml"), "--db", str(tmp_path / "l.db")]
     )
     assert isinstance(told.exception, Failure | SystemExit)
+    assert not (tmp_path / "l.db").exists()
+
+
+def test_nodes_of_a_label_alone_and_the_ledger_says_which(tmp_path: Path) -> None:
+    """Whoever reads the ledger later rebuilds the same cache."""
+    selectors = ("volcano.sh/role:train", "volcano.sh/role:serving")
+    cache = Options(node_selectors=selectors).flow().cache
+    assert cache.node_selectors == selectors
+    with open_store(str(tmp_path / "l.db"), create=True) as store:
+        store.append([started("c", Run(["vcledger"], node_selectors=list(selectors)), 1)])
+        found = newest_run(store, "c")
+    assert found is not None and found.config == cache
+
+
+@pytest.mark.parametrize("selector", ["train", ":train", ""])
+def test_a_selector_that_is_none_is_refused_at_once(selector: str, tmp_path: Path) -> None:
+    told = CliRunner().invoke(app, ["schedule", "--node-selector", selector, "--db", str(tmp_path / "l.db")])
+    assert isinstance(told.exception, Failure | SystemExit) and "LABEL:VALUE" in str(told.exception) + told.output
     assert not (tmp_path / "l.db").exists()
