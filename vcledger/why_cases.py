@@ -107,7 +107,7 @@ def job_case(question: Question) -> Case | None:
         job=volcano_job,
         job_position=cache.position_of("VolcanoJob", question.key),
         asked_min=min_resources(job) if job is not None else {},
-        planned=_planned(cache, volcano_job, group),
+        planned=_planned(cache, volcano_job or _owner(question, group), group),
         searches=question.searches,
         again=question.again,
     )
@@ -127,6 +127,12 @@ def _volcano_job(question: Question) -> VolcanoJob | None:
     position = question.cache.position_of("VolcanoJob", question.key)
     found = question.ledger.objects([position]).get(position) if position else None
     return found if isinstance(found, VolcanoJob) else None
+
+
+def _owner(question: Question, group: GroupView | None) -> VolcanoJob | None:
+    """The Volcano Job that a PodGroup was made for."""
+    kind, _, name = (group.owner if group is not None else "").partition(" ")
+    return _volcano_job(question._replace(name=name)) if kind == "Job" else None
 
 
 def _pod_group_meta(group: GroupView | None) -> ObjectMeta | None:

@@ -15,7 +15,7 @@ from projections.cache.brief import brief_of
 from projections.cache.jobs import priority_of
 from projections.cache.state import Cache, JobInfo, TaskInfo
 from projections.cache.tasks import pod_request
-from projections.diagnosis.views import GROUP_ANNOTATIONS, INDEX_LABEL, ROLE_ANNOTATION, Occupant, TaskView
+from projections.diagnosis.views import GROUP_ANNOTATIONS, INDEX_LABEL, PLANNED_UID, ROLE_ANNOTATION, Occupant, TaskView
 from volcano.objects.core import Pod, PodStatus
 from volcano.objects.meta import ObjectMeta
 from volcano.objects.quantity import QuantityInvalid
@@ -112,7 +112,7 @@ def _planned(cache: Cache, job: VolcanoJob, group: str, spec: TaskSpec, index: i
             meta,
             name=name,
             namespace=job.metadata.namespace,
-            uid=f"planned-{name}",
+            uid=f"{PLANNED_UID}{name}",
             annotations=annotations,
             labels=labels,
         ),

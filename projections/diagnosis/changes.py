@@ -24,7 +24,7 @@ from projections.diagnosis.edits_pods import Ungate, UseScheduler
 from projections.diagnosis.model import Change
 from projections.diagnosis.openings import ghost_attachments, queue_options, raising
 from projections.diagnosis.placing import placings
-from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs, up_to
+from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs, unmade, up_to
 from projections.diagnosis.queues import share_gate
 from projections.diagnosis.views import Amounts, GroupView, TaskView, claim_names
 from projections.diagnosis.world import World
@@ -69,7 +69,7 @@ def smallest_changes(case: Case, verdict: str, prove: Prover = runs) -> list[Cha
         if again is False:
             continue
         proven.append(edits)
-        found.append(_change(edits, "; ".join(told_together(edits)), case, again is True))
+        found.append(_change(edits, "; ".join(told_together(edits, world)), case, again is True))
     return found
 
 
@@ -162,6 +162,8 @@ def _openings(what: str, world: World, subject: Subject) -> list[Edits]:
         return [[Ungate(task)]]
     if what == "members" and world.group is not None:
         return _more_members(world.group, world)
+    if what == "quota":
+        return [[raising(key, over) for key, over in unmade(world).items()]]
     if what == "volumes" and task is not None:
         return [_bound_volumes(world, task)]
     return queue_options(what, world, subject.held)

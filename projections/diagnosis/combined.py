@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from projections.diagnosis.edits import Edit, Evict, Room
+from projections.diagnosis.edits_pods import OfPod
 from projections.diagnosis.victims import BY_HAND
 from projections.diagnosis.views import Amounts
 from projections.diagnosis.words import counted, some
-from projections.diagnosis.world import World, roomier
+from projections.diagnosis.world import World, alike, roomier
 
 Edits = list[Edit]
 
@@ -55,8 +56,9 @@ def size_of(edits: Edits) -> tuple[int, float, int, str]:
     return sum(edit.touches for edit in edits), round(share, 6), rank, "; ".join(edit.text() for edit in edits)
 
 
-def told_together(edits: Sequence[Edit]) -> list[str]:
-    """The edits in words: nodes that lack the same in one, all evictions in one."""
+def told_together(edits: Sequence[Edit], world: World) -> list[str]:
+    """The edits in words: nodes that lack the same in one, all evictions in one; of a pod with how many more of the
+    group are edited with it."""
     rooms: dict[str, list[str]] = {}
     for edit in edits:
         if isinstance(edit, Room):
@@ -68,4 +70,12 @@ def told_together(edits: Sequence[Edit]) -> list[str]:
         hows = {edit.how for edit in evictions}
         how = f" by {hows.pop()}" if len(hows) == 1 and BY_HAND not in hows else ""
         told.append(f"evict {counted(len(pods), 'pod')}{how}: {some(pods)}")
-    return told + [edit.text() for edit in edits if not isinstance(edit, Room | Evict)]
+    return told + [f"{edit.text()}{_and_more(edit, world)}" for edit in edits if not isinstance(edit, Room | Evict)]
+
+
+def _and_more(edit: Edit, world: World) -> str:
+    if not isinstance(edit, OfPod) or not edit.of_all_alike:
+        return ""
+    members = world.group.tasks if world.group is not None else ()
+    more = sum(1 for task in members if task.uid != edit.task.uid and alike(task, edit.task))
+    return f" (and {more} more like it)" if more else ""

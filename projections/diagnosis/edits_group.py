@@ -222,6 +222,8 @@ class AddVolume(OfPod):
     """A volume for a claim of the pod, on `node` or ('') anywhere. `bound`: the claim is bound to it already, as it has
     to be where the scheduler may not bind it; a claim that is not there is made with it."""
 
+    of_all_alike = False
+
     claim: str
     found: PersistentVolumeClaim | None
     node: str

@@ -23,6 +23,7 @@ from volcano.objects.selectors import describe_taint
 class OfPod(One):
     """Base of the edits of a pod and its likes: `task` is the one that is short of it."""
 
+    of_all_alike = True
     task: TaskView
 
     def apply(self, world: World) -> World:

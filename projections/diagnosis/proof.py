@@ -12,13 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from projections.diagnosis import quotas
 from projections.diagnosis.amounts import add, total
 from projections.diagnosis.claims import fully_bound
 from projections.diagnosis.gang import Trial, ready_count, scheduling_order, try_gang
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.queues import enqueue_gates, ghost_gate, queue_gate, share_lack
-from projections.diagnosis.views import Amounts, TaskView, claim_names
+from projections.diagnosis.views import PLANNED_UID, Amounts, TaskView, claim_names
 from projections.diagnosis.world import World
+from volcano.objects.quotas import Exceeded
 
 VALID = ("Bound", "Binding", "Running", "Allocated", "Succeeded", "Pipelined", "Pending")
 """Statuses that count towards minMember (JobInfo.ValidTaskNum)."""
@@ -62,6 +64,8 @@ def _group(world: World, held: Held) -> str:
     group = world.group
     if group is None or group.pod_group is None:
         return "group" if held.group else ""
+    if unmade(world):
+        return "quota"
     valid = [task for task in group.tasks if task.status in VALID]
     if len(valid) < group.min_member:
         return "members"
@@ -71,6 +75,15 @@ def _group(world: World, held: Held) -> str:
             if sum(1 for task in valid if task.role == role) < least:
                 return "members"
     return ""
+
+
+def unmade(world: World) -> dict[str, list[Exceeded]]:
+    """The quotas by which the pods that a job has yet to make would be refused."""
+    group = world.group
+    count = sum(1 for task in group.tasks if task.uid.startswith(PLANNED_UID)) if group is not None else 0
+    if group is None or not count or not world.cluster.quotas:
+        return {}
+    return quotas.refusing(group, (), min(count, group.min_member or count), world.cluster)
 
 
 def _queue(world: World, held: Held) -> str:

@@ -25,6 +25,9 @@ Amounts: TypeAlias = dict[str, float]
 GROUP_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 """A pod's PodGroup stands under one of these annotations."""
 
+PLANNED_UID = "planned-"
+"""How the uid of a pod begins that its job has yet to make."""
+
 ROLE_ANNOTATION = "volcano.sh/task-spec"
 INDEX_LABEL = "volcano.sh/task-index"
 

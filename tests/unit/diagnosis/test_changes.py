@@ -108,6 +108,12 @@ def test_a_label_is_dropped_and_only_those_that_nobody_fixes_are_given_to_nodes(
     assert not any("label" in text for text in found)
 
 
+def test_an_edit_of_a_pod_says_of_how_many_more_it_is() -> None:
+    tainted = [node(f"n{number}", taints=[{"key": "gpu", "effect": "NoSchedule"}]) for number in (1, 2)]
+    of = gang(3, 3, tainted)
+    assert "p-0: tolerate taint gpu:NoSchedule (and 2 more like it)" in texts(of)
+
+
 def test_several_refusals_of_one_node_are_lifted_together() -> None:
     tainted = node("n1", cpu="2", taints=[{"key": "gpu", "effect": "NoSchedule"}])
     found = changes(case(pod(**GROUPED), {"cpu": "3"}, cluster=cluster([tainted])))

@@ -9,8 +9,8 @@ import pytest
 
 from projections.diagnosis.case import Case
 from projections.diagnosis.explain import explain
-from projections.diagnosis.views import Rules
-from tests.unit.diagnosis.build import cluster, node, obj, pod
+from projections.diagnosis.views import GroupView, Rules
+from tests.unit.diagnosis.build import cluster, node, obj, pod, task
 from tests.unit.diagnosis.test_changes import queue, texts
 from tests.unit.diagnosis.test_explain import GROUPED, case, said
 from volcano.objects.quotas import exceeded, scoped, usage_of
@@ -95,6 +95,18 @@ def test_members_that_a_quota_lets_nobody_make_are_told_and_offered_with_it() ->
     assert "ResourceQuota default/q: limits.cpu 12 instead of 10; PodGroup default/g: 2 more members" in texts(of)
     of.cluster = replace(of.cluster, quotas={"default/q": quota({"limits.cpu": "10"}, scopes=["BestEffort"])})
     assert explain(of).causes[0].startswith("PodGroup default/g asks for 3 members")
+
+
+def test_a_job_whose_pods_a_quota_refuses_gets_the_quota_raised() -> None:
+    small = quota({"pods": "1"}, {"pods": "1"})
+    of = asking(small, rules=Rules(), pod_group=group("Inqueue", 2))
+    pods = [task(pod(f"w-{index}", uid=f"planned-w-{index}", **GROUPED), {"cpu": "2"}) for index in (0, 1)]
+    alone = GroupView("default", "g", group("Inqueue", 2), [])
+    of = replace(of, kind="Job", pod=None, task=None, group=alone, planned=pods)
+    answer = explain(of)
+    assert answer.verdict == "members-missing"
+    assert answer.causes[0].endswith("pods: asks 2 on top of 1 used, the quota allows 1")
+    assert [one.text for one in answer.changes] == ["ResourceQuota default/q: pods 3 instead of 1"]
 
 
 def test_what_a_pod_takes_of_quotas() -> None:
