@@ -24,6 +24,7 @@ from vcledger.replay.result import ResultLedger
 from vcledger.replay.shadow import Shadow, events_of
 from vcledger.replay.shadow_state import State, captured, leave, load, restored, save
 from volcano.objects.core import Pod
+from volcano.objects.resource import Resource
 
 if TYPE_CHECKING:
     from vcledger.replay.engine import Job
@@ -51,13 +52,25 @@ class Sampler:
         there: dict[str, float] = {}
         for name in cache.node_objects:
             info = cache.nodes[name]
-            for into, resource in ((held, info.used), (there, info.allocatable)):
-                for one, amount in resource.amounts().items():
-                    into[one] = into.get(one, 0.0) + amount
+            _add(held, info.used)
+            _add(there, info.allocatable)
         self.meter.give_back(now, self._held)
         self.meter.take(now, held)
         self.meter.node(now, "all", there)
         self._held = held
+
+
+def _add(into: dict[str, float], resource: Resource) -> None:
+    """Adds amounts by name, which stand in the order in which they came: cpu, memory, then scalars by name."""
+    scalars = resource.scalars or {}
+    if "cpu" not in into:
+        into["cpu"] = into["memory"] = 0.0
+    if not scalars.keys() <= into.keys():
+        into |= {name: into.get(name, 0.0) for name in sorted(scalars)}
+    into["cpu"] += resource.milli_cpu
+    into["memory"] += resource.memory
+    for name, amount in scalars.items():
+        into[name] += amount
 
 
 def run_shadow(job: Job, out: str | None, *, resume: bool, keep: str | None = None) -> ReplayResult:

@@ -20,7 +20,7 @@ from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.podaffinity import InterPodAffinity
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod
 from projections.diagnosis.volumes import Chosen
-from vcledger.scheduler.session.columns import Mask, ShapeColumns
+from vcledger.scheduler.session.columns import POD_COUNT, KeptColumns, Mask, ShapeColumns
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable, Rows
@@ -36,14 +36,12 @@ from vcledger.scheduler.session.shape import Shape
 from vcledger.scheduler.session.statics import NOTHING, Statics
 from vcledger.why_views import lone_task
 from volcano.objects.core import Node, Pod
-from volcano.objects.resource import CSI_ATTACH_PREFIX, EPSILON
 
 if TYPE_CHECKING:
     from vcledger.scheduler.session.mirror import Mirror
 
 Room = Literal["idle", "future", "none"]
 
-POD_COUNT = "pod-count"
 ALL_CHECKS = frozenset(
     {
         POD_COUNT, "unschedulable", "node-affinity", "taints", "ports", "pod-affinity", "volume-limits", "volume-zone",
@@ -53,7 +51,7 @@ ALL_CHECKS = frozenset(
 """The families of predicates that the predicates plugin may switch on (`Session.checks`): those of the reasons that
 they give; pod-affinity covers anti-affinity, volumes claims and their access modes."""
 
-_COLUMNS_MAX, _REFUSALS_MAX = 1024, 1024
+_REFUSALS_MAX = 1024
 
 
 class Feasible:
@@ -63,6 +61,7 @@ class Feasible:
     def __init__(self, mirror: Mirror) -> None:
         self.mirror = mirror
         self.statics = Statics(mirror)
+        self.kept = KeptColumns(mirror, self.statics)
         self.checks: frozenset[str] = ALL_CHECKS
         self.predicates: Sequence[Callable[[SessionTask], Mask | None]] = ()
         self.coming: dict[str, tuple[SessionTask, str]] = {}
@@ -73,10 +72,8 @@ class Feasible:
         self._came: dict[str, PlacedPod] = {}
         self._there: dict[bool, list[PlacedPod]] = {}
         self._evaluated: tuple[str, Evaluation] | None = None
-        self._columns: dict[Shape, ShapeColumns] = {}
         self._refusals: dict[Shape, tuple[Any, Refusals]] = {}
         self._views: tuple[tuple[int, int, int], list[NodeView]] | None = None
-        self._unreported: tuple[tuple[int, int], frozenset[int]] = ((-1, -1), frozenset())
 
     @property
     def table(self) -> NodeTable:
@@ -84,7 +81,7 @@ class Feasible:
 
     def forget(self) -> None:
         """Lets go of what is kept for shapes."""
-        self._columns.clear()
+        self.kept.forget()
         self._refusals.clear()
 
     def object_changed(self, row: int, node: Node | None) -> bool:
@@ -141,76 +138,9 @@ class Feasible:
             view = self.views()[row]
             self.chosen[task.uid] = task, evaluation.volumes.picks(view), evaluation.volumes.take(view)
 
-    # --- columns ------------------------------------------------------------------------------------------------------
-
     def columns(self, shape: Shape) -> ShapeColumns:
         """The columns of a shape, up to date."""
-        found = self._columns.get(shape)
-        if found is None:
-            if len(self._columns) >= _COLUMNS_MAX:
-                del self._columns[next(iter(self._columns))]
-            found = self._columns[shape] = ShapeColumns(shape)
-        table = self.table
-        objects = len(table.object_log)
-        if found.epoch != table.epoch or found.checks != self.checks:
-            self._all(found)
-        elif found.objects_seen != objects:
-            self._rows(found, np.array(sorted({*table.log[found.seen :], *table.object_log[found.objects_seen :]})))
-        elif found.seen != len(table.log):
-            news = table.log[found.seen :]
-            self._rows(found, np.array(news if len(news) == 1 else sorted(set(news)), dtype=np.intp))
-        else:
-            return found
-        found.open = bool(found.now.any() or found.later.any())
-        found.checks, found.epoch = self.checks, table.epoch
-        found.seen, found.objects_seen = len(table.log), objects
-        return found
-
-    def _all(self, found: ShapeColumns) -> None:
-        count = len(self.table)
-        found.fits_now, found.fits_later, found.counts, found.now, found.later = np.zeros((5, count), dtype=bool)
-        found.scored_for = None
-        self._rows(found, np.arange(count))
-
-    def _rows(self, found: ShapeColumns, rows: Rows) -> None:
-        """Sets some rows."""
-        table, shape = self.table, found.shape
-        if shape.best_effort:
-            found.fits_now[rows] = found.fits_later[rows] = True
-        else:
-            columns = self.compared(shape)
-            asked = shape.request[columns] - EPSILON
-            idle = table.idle[rows]
-            found.fits_now[rows] = (asked < idle[:, columns]).all(axis=1)
-            future = idle + table.releasing[rows] - table.pipelined[rows]
-            found.fits_later[rows] = (asked < future[:, columns]).all(axis=1)
-        ok = self.statics.of(shape, self.checks).ok[rows]
-        if POD_COUNT in self.checks:
-            most = table.pods_max[rows]
-            counts = (most == 0) | (table.pod_counts[rows] < most)
-            found.counts[rows] = counts
-            ok = ok & counts
-        else:
-            found.counts[rows] = True
-        later = found.fits_later[rows] & ok
-        now = later & found.fits_now[rows]
-        found.now[rows] = now
-        found.later[rows] = later & ~now
-
-    def compared(self, shape: Shape) -> Rows:
-        """The resources of a shape that are compared with what a node has: not the attachments of drivers that no node
-        reports."""
-        table = self.table
-        version = (table.epoch, len(table.object_log))
-        if self._unreported[0] != version:
-            names = [column for name, column in table.resources.column.items() if name.startswith(CSI_ATTACH_PREFIX)]
-            missing = frozenset(column for column in names if not (table.allocatable[:, column] > 0).any())
-            if missing != self._unreported[1]:
-                self._columns.clear()
-            self._unreported = version, missing
-        if not self._unreported[1]:
-            return shape.columns
-        return shape.columns[[column not in self._unreported[1] for column in shape.columns]]
+        return self.kept.of(shape, self.checks)
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
@@ -404,7 +334,7 @@ class Feasible:
     def views(self) -> list[NodeView]:
         """The nodes' objects, as the parts look at them: no amounts."""
         table = self.table
-        version = (table.epoch, len(table.object_log), self.mirror.revision)
+        version = (*table.objects_version, self.mirror.revision)
         if self._views is None or self._views[0] != version:
             views = [
                 NodeView(name=name, node=info.node if info is not None else None, allocatable={}, idle={})

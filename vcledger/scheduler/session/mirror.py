@@ -16,7 +16,7 @@ from types import MappingProxyType
 import numpy as np
 
 from projections.cache.jobs import priority_of
-from projections.cache.state import Cache, JobInfo, NodeInfo, PodRef
+from projections.cache.state import Cache, JobInfo, PodRef
 from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler.session.feasible import Feasible
 from vcledger.scheduler.session.model import (
@@ -28,16 +28,15 @@ from vcledger.scheduler.session.model import (
     SessionTask,
     Vector,
 )
-from vcledger.scheduler.session.nodes import NodeTable
+from vcledger.scheduler.session.noderows import NodeRows
 from vcledger.scheduler.session.placed import PlacedPods
 from vcledger.scheduler.session.reader import Reader
 from vcledger.scheduler.session.sums import QueueSums, limits_of, part_of, resource_of
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.scheduling import PodGroup
-from volcano.objects.status import TERMINATED_STATUSES, TaskStatus
+from volcano.objects.status import TaskStatus
 
 _BINDING = int(TaskStatus.BINDING)
-_TERMINATED = frozenset(int(status) for status in TERMINATED_STATUSES)
 _SHAPES_MAX = 20_000
 _NODE_KINDS = frozenset({"Node", "CSINode", "Numatopology"})
 
@@ -83,12 +82,14 @@ class Mirror:
         self._dirty_queues: dict[str, None] = {}
         self._resyncs: dict[str, None] = {}
         self._everything = True
+        self.by_images = False
         self._begin(Resources())
 
     def _begin(self, resources: Resources) -> None:
         self.resources = resources
-        self.nodes = NodeTable(resources)
         self._reader = Reader(self, resources)
+        self._rows = NodeRows(self, resources, self._reader)
+        self.nodes = self._rows.table
         self.groups: dict[str, SessionJob] = {}
         self.jobs: dict[str, SessionJob] = {}
         self.waiting: dict[str, SessionJob] = {}
@@ -98,12 +99,9 @@ class Mirror:
         self.revision = 0
         self._tasks_of: dict[str, list[tuple[str, str]]] = {}
         self._nodes_of: dict[str, tuple[str, ...]] = {}
-        self._on_node: dict[str, dict[str, SessionTask]] = {}
-        self._held: dict[str, dict[str, SessionTask]] = {}
         self._of_queue: dict[str, dict[str, None]] = {}
         self._sums = QueueSums(resources.width, self.queues)
         self._fresh: dict[str, None] = {}
-        self._total: Vector | None = None
         self.feasible = Feasible(self)
 
     # --- what changed -------------------------------------------------------------------------------------------------
@@ -154,6 +152,11 @@ class Mirror:
         taken, self._changed, self._queues_changed = self._changed, {}, False
         return taken
 
+    def images_count(self) -> None:
+        """Some node says which images it has: pods with others are not alike from then on."""
+        if not self.by_images:
+            self.by_images = self._everything = True
+
     def refresh(self) -> None:
         """Brings everything touched up to date."""
         self._dirty_pods.update(self._resyncs)
@@ -161,7 +164,7 @@ class Mirror:
             self._build(Resources((*FIRST_NAMES, *self._names_of_nodes())))
         elif self._dirty_pods or self._dirty_jobs or self._dirty_nodes or self._dirty_queues:
             self._catch_up()
-        while self._reader.missing:
+        while self._reader.missing or self._everything:
             names = sorted({*self.resources.names, *self._reader.missing} - set(FIRST_NAMES))
             self._build(Resources((*FIRST_NAMES, *names)))
         self._resyncs = self._to_be_read_again()
@@ -186,6 +189,7 @@ class Mirror:
     def _build(self, resources: Resources) -> None:
         cache = self.cache
         resources.closed = True
+        self.by_images = self.by_images or any(info.images for info in cache.nodes.values())
         self._begin(resources)
         self._everything = False
         self._dirty_queues = dict.fromkeys(cache.queues)
@@ -213,7 +217,7 @@ class Mirror:
             self._changed.update(jobs)
             self._queues_changed |= bool(queues)
         nodes, self._dirty_nodes = self._dirty_nodes, {}
-        self._rows(nodes)
+        self._rows.set(nodes)
         if len(self._reader.shapes) > _SHAPES_MAX:
             self._reader.shapes.keep({id(task.like) for job in self.waiting.values() for task in job.pending()})
             self.feasible.forget()
@@ -267,12 +271,13 @@ class Mirror:
         job.add(task)
         if task.status == PENDING:
             job.asked = job.asked + task.request
-        if task.node and task.status not in _TERMINATED:
-            self._on_node.setdefault(task.node, {})[task.uid] = task
-        if task.status == _BINDING and self.infers_assumed:
-            info = self.cache.jobs[job.uid].tasks.get(task.uid)
-            if info is not None and info.status == PENDING:
-                self._held.setdefault(task.node, {})[task.uid] = task
+        if task.node:
+            self._rows.put(task, held=self.infers_assumed and self._is_assumed(task))
+
+    def _is_assumed(self, task: SessionTask) -> bool:
+        """Whether a task is on a node of which the cache does not know."""
+        info = self.cache.jobs[task.job].tasks.get(task.uid) if task.status == _BINDING else None
+        return info is not None and info.status == PENDING
 
     def _drop(self, job: SessionJob, task: SessionTask) -> None:
         job.remove(task)
@@ -280,10 +285,7 @@ class Mirror:
         if task.status == PENDING:
             job.asked = job.asked - task.request
         if task.node:
-            for index in (self._on_node, self._held):
-                there = index.get(task.node)
-                if there is not None:
-                    there.pop(task.uid, None)
+            self._rows.drop(task)
 
     @property
     def guarded(self) -> Mapping[str, PlacedPod]:
@@ -354,7 +356,7 @@ class Mirror:
             return
         job.allocated = self._reader.amounts(info.allocated)
         for task in job.by_status.get(_BINDING, {}).values() if self.infers_assumed else ():
-            if task.uid in self._held.get(task.node, {}):
+            if self._rows.holds(task):
                 job.allocated = job.allocated + task.request
         there = job.queue in self.queues
         for index, belongs in (
@@ -396,46 +398,10 @@ class Mirror:
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
-    def _rows(self, names: Iterable[str]) -> None:
-        """The rows of some nodes as the cache has them now; the table has others when nodes came or went."""
-        cache, table = self.cache, self.nodes
-        found = {name: cache.nodes.get(name) for name in names}
-        wanted = {name: info for name, info in found.items() if info is not None and info.ready}
-        gone = [name for name in found if name not in wanted and name in table.row]
-        if gone or any(name not in table.row for name in wanted):
-            without = set(gone)
-            kept = [name for name in table.names if name not in without]
-            table.rename({*kept, *wanted})
-            self._total = None
-        for name, info in wanted.items():
-            self._row(table.row[name], info)
-
-    def _row(self, row: int, info: NodeInfo) -> None:
-        table = self.nodes
-        allocatable = self._reader.amounts(info.allocatable, reported=True)
-        if not np.array_equal(table.allocatable[row], allocatable):
-            table.allocatable[row], self._total = allocatable, None
-        table.idle[row] = self._reader.amounts(info.idle)
-        table.used[row] = self._reader.amounts(info.used)
-        table.releasing[row] = self._reader.amounts(info.releasing)
-        table.pipelined[row] = self._reader.amounts(info.pipelined)
-        table.pod_counts[row] = info.task_count
-        table.pods_max[row] = info.allocatable.max_task_num
-        for task in self._held.get(info.name, {}).values():
-            table.idle[row] -= task.request
-            table.used[row] += task.request
-            table.pod_counts[row] += 1
-        table.tasks[row] = self._on_node.setdefault(info.name, {})
-        old = table.infos[row]
-        table.infos[row] = info
-        table.changed(row, object_too=old is None or self.feasible.object_changed(row, info.node))
-
     @property
     def total(self) -> Vector:
         """All that the nodes have."""
-        if self._total is None:
-            self._total = self.nodes.allocatable.sum(axis=0)
-        return self._total
+        return self._rows.total
 
     def _limits(self, amounts: dict[str, float], missing: float = 0.0) -> Vector:
         return self.resources.vector(amounts, missing)

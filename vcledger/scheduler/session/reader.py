@@ -32,8 +32,9 @@ class Reader:
 
     def __init__(self, mirror: Mirror, resources: Resources) -> None:
         self.mirror, self.resources = mirror, resources
-        self.shapes = Shapes(resources)
+        self.shapes = Shapes(resources, by_images=mirror.by_images)
         self.missing: dict[str, None] = {}
+        self._scalars = resources.names[2:]
         self._pods: dict[str, Pod] = {}
         self._vectors: dict[int, tuple[Resource, Vector]] = {}
 
@@ -117,15 +118,24 @@ class Reader:
         """An amount as a vector. A name without a column is noted, and gets one before the refresh is over. Under
         `exact` the attachments of a driver count only where some node says how many it takes (`reported`): nothing else
         limits them, neither on a node nor in a queue."""
-        column = self.resources.column
-        made = np.zeros(self.resources.width)
-        made[0], made[1] = resource.milli_cpu, resource.memory
-        for name, amount in (resource.scalars or {}).items():
-            if name in column:
-                made[column[name]] = amount
-            elif amount and (reported or not self.mirror.exact or not name.startswith(CSI_ATTACH_PREFIX)):
+        return np.array(self.listed(resource, reported=reported), dtype=np.float64)
+
+    def listed(self, resource: Resource, *, reported: bool = False) -> list[float]:
+        """The same as a list."""
+        scalars = resource.scalars
+        if not scalars:
+            return [resource.milli_cpu, resource.memory, *[0.0] * len(self._scalars)]
+        if not scalars.keys() <= self.resources.column.keys():
+            self._miss(scalars, reported)
+        amount = scalars.get
+        return [resource.milli_cpu, resource.memory, *[amount(name, 0.0) for name in self._scalars]]
+
+    def _miss(self, scalars: dict[str, float], reported: bool) -> None:
+        for name, amount in scalars.items():
+            if name in self.resources.column or not amount:
+                continue
+            if reported or not self.mirror.exact or not name.startswith(CSI_ATTACH_PREFIX):
                 self.missing[name] = None
-        return made
 
 
 __all__ = ["Reader"]

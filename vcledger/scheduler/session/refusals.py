@@ -227,7 +227,7 @@ def _first_short(feasible: Feasible, shape: Shape) -> Rows:
     if shape.best_effort:
         return first
     future = table.future_idle()
-    for column in feasible.compared(shape)[::-1]:
+    for column in feasible.kept.compared(shape)[::-1]:
         first[shape.request[column] - future[:, column] >= EPSILON] = column
     return first
 

@@ -54,10 +54,11 @@ class Shape:
 
 
 class Shapes:
-    """All shapes that were met; the same object for pods that are alike."""
+    """All shapes that were met; the same object for pods that are alike. Their images count (`by_images`) once some
+    node says which it has."""
 
-    def __init__(self, resources: Resources) -> None:
-        self.resources = resources
+    def __init__(self, resources: Resources, *, by_images: bool = True) -> None:
+        self.resources, self.by_images = resources, by_images
         self._known: dict[Any, Shape] = {}
 
     def of(self, pod: Pod, resource: Resource, request: Vector, best_effort: bool) -> Shape:
@@ -65,7 +66,9 @@ class Shapes:
         spec = pod.spec
         selector = _encode((spec.node_selector, spec.affinity, spec.tolerations))
         looks, volumes = looks_at_pods(pod), uses_volumes(pod)
-        images = tuple(one.image for one in (*(spec.containers or ()), *(spec.init_containers or ())))
+        images: tuple[str, ...] = ()
+        if self.by_images:
+            images = tuple(one.image for one in (*(spec.containers or ()), *(spec.init_containers or ())))
         beyond = unasked(pod)
         key: Any = (request.tobytes(), best_effort, selector, images, looks, volumes, beyond)
         if looks or volumes:

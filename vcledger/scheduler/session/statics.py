@@ -60,7 +60,7 @@ class Statics:
     def labelled(self, label: str) -> dict[str, list[int]]:
         """The rows of the nodes that have a label, by its value."""
         table = self.mirror.nodes
-        version = (table.epoch, len(table.object_log))
+        version = table.objects_version
         if self._labelled[0] != version:
             self._labelled = version, {}
         found = self._labelled[1].get(label)
@@ -85,9 +85,9 @@ class Statics:
         if found.epoch != table.epoch:
             found.codes = np.zeros(len(table), dtype=np.int8)
             self._set(found, shape.pod, checks, range(len(table)))
-        elif found.seen != len(table.object_log):
-            self._set(found, shape.pod, checks, sorted(set(table.object_log[found.seen :])))
-        found.epoch, found.seen = table.epoch, len(table.object_log)
+        elif found.seen != table.object_changes:
+            self._set(found, shape.pod, checks, table.objects_changed_since(found.seen).tolist())
+        found.epoch, found.seen = table.objects_version
         return found
 
     def _set(self, found: Static, pod: Pod, checks: frozenset[str], rows: range | list[int]) -> None:

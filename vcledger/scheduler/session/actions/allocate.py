@@ -91,19 +91,20 @@ class Choice:
     def _scores(self, task: SessionTask, columns: ShapeColumns) -> NDArray[np.float64]:
         """The scores of the task's shape by row, asked anew for rows that changed."""
         table = self.ssn.nodes
-        if columns.scored_for is not self.ssn.conf or columns.scored_objects != len(table.object_log):
+        if columns.scored_for is not self.ssn.conf or columns.scored_objects != table.object_changes:
             columns.scores = np.zeros(len(table))
-            rows: Any = np.arange(len(table), dtype=np.intp)
+            rows = np.arange(len(table))
             columns.scored_for = self.ssn.conf
+        elif columns.scored == table.changes:
+            return columns.scores
         else:
-            news = table.log[columns.scored :]
-            rows = np.array(news if len(news) < 2 else sorted(set(news)), dtype=np.intp)
+            rows = table.changed_since(columns.scored)
         if len(rows):
             total = np.zeros(len(rows))
             for function in self.scorers:
                 total += function(task, rows)
             columns.scores[rows] = total
-        columns.scored, columns.scored_objects = len(table.log), len(table.object_log)
+        columns.scored, columns.scored_objects = table.changes, table.object_changes
         return columns.scores
 
 

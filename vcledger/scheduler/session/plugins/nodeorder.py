@@ -101,13 +101,13 @@ class NodeOrder:
         if len(rows) <= FEW and not _traits(self.ssn.nodes).images:
             extra, own = _unasked_on(self.ssn), _unasked(task, self.ssn)
             return np.array([self._at(task, row, extra, own) for row in rows.tolist()])
-        total, weights = self.by_image(task, rows), self.weights
+        total, weights, there = self.by_image(task, rows), self.weights, self._requested(rows)
         if weights["leastrequested.weight"]:
-            total += weights["leastrequested.weight"] * self.least_requested(task, rows)
+            total += weights["leastrequested.weight"] * self.least_requested(task, rows, there)
         if weights["mostrequested.weight"]:
-            total += weights["mostrequested.weight"] * self.most_requested(task, rows)
+            total += weights["mostrequested.weight"] * self.most_requested(task, rows, there)
         if weights["balancedresource.weight"]:
-            total += weights["balancedresource.weight"] * self.balanced(task, rows)
+            total += weights["balancedresource.weight"] * self.balanced(task, rows, there)
         return total
 
     def _at(self, task: SessionTask, row: int, unasked: Scores, beyond: tuple[float, float]) -> float:
@@ -138,21 +138,21 @@ class NodeOrder:
             total += weights["balancedresource.weight"] * (HALF + int((HALF + change) / 2))
         return total
 
-    def least_requested(self, task: SessionTask, rows: Rows) -> Whole:
-        """The mean of what of cpu and memory would be left, in whole parts of a hundred."""
-        return self._mean(task, rows, lambda asked, have: (have - asked) * SCORE_MAX // np.maximum(have, 1))
+    def least_requested(self, task: SessionTask, rows: Rows, there: Scores | None = None) -> Whole:
+        """The mean of what of cpu and memory would be left, in whole parts of a hundred. `there` is what is requested
+        on the rows, if that is known."""
+        return self._mean(task, rows, there, lambda asked, have: (have - asked) * SCORE_MAX // np.maximum(have, 1))
 
-    def most_requested(self, task: SessionTask, rows: Rows) -> Whole:
+    def most_requested(self, task: SessionTask, rows: Rows, there: Scores | None = None) -> Whole:
         """The mean of what would be taken."""
-        return self._mean(task, rows, lambda asked, have: asked * SCORE_MAX // np.maximum(have, 1))
+        return self._mean(task, rows, there, lambda asked, have: asked * SCORE_MAX // np.maximum(have, 1))
 
-    def _mean(self, task: SessionTask, rows: Rows, score: Any) -> Whole:
+    def _mean(self, task: SessionTask, rows: Rows, there: Scores | None, score: Any) -> Whole:
+        there = self._requested(rows) if there is None else there
         added, weight = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-        requested = (
-            self._requested(rows)[:, :2] + self._unasked(rows) + task.request[:2] + np.array(_unasked(task, self.ssn))
-        )
+        requested = there[:, :2] + self._unasked(rows) + task.request[:2] + np.array(_unasked(task, self.ssn))
         for column in (CPU, MEMORY):
-            have = self.ssn.nodes.allocatable[rows, column].astype(np.int64)
+            have = self.ssn.nodes.allocatable[:, column].take(rows).astype(np.int64)
             asked = requested[:, column].astype(np.int64)
             scored: Whole = score(np.minimum(asked, have), have)
             added += np.where(have > 0, scored, 0)
@@ -160,13 +160,14 @@ class NodeOrder:
         found: Whole = added // np.maximum(weight, 1)
         return found
 
-    def balanced(self, task: SessionTask, rows: Rows) -> Whole:
+    def balanced(self, task: SessionTask, rows: Rows, there: Scores | None = None) -> Whole:
         """How much more even the use of cpu, memory and GPUs becomes with the task: 75 when it stays as it is. A task
         that asks for none of them has no opinion."""
         columns = self._balanced_columns(task)
         if not columns:
             return np.zeros(len(rows), dtype=np.int64)
-        before, have = self._requested(rows)[:, columns], self.ssn.nodes.allocatable[rows][:, columns]
+        before = (self._requested(rows) if there is None else there)[:, columns]
+        have = self.ssn.nodes.allocatable.take(rows, axis=0)[:, columns]
         with_it = evenness(before + task.request[columns], have)
         change = with_it - evenness(before, have)
         found: Whole = HALF + np.trunc((HALF + change) / 2).astype(np.int64)
@@ -180,14 +181,14 @@ class NodeOrder:
 
     def _requested(self, rows: Rows) -> Scores:
         nodes = self.ssn.nodes
-        found: Scores = nodes.used[rows] + nodes.pipelined[rows]
+        found: Scores = nodes.used.take(rows, axis=0) + nodes.pipelined.take(rows, axis=0)
         for row, amount in self.gone.items():
             found[rows == row] -= amount
         return found
 
     def _unasked(self, rows: Rows) -> Scores:
         """What pods there count for beyond what they ask, cpu and memory."""
-        found = _unasked_on(self.ssn)[rows]
+        found = _unasked_on(self.ssn).take(rows, axis=0)
         for row, amount in self.gone_unasked.items():
             found[rows == row] -= amount
         return found
@@ -287,11 +288,11 @@ def _unasked_on(ssn: Session) -> Scores:
         known = _UNASKED[nodes] = _Unasked(nodes.epoch, 0, np.zeros((len(nodes), len(UNASKED))))
         changed: Iterable[int] = range(len(nodes))
     else:
-        changed = dict.fromkeys(nodes.log[known.seen :])
+        changed = nodes.changed_since(known.seen).tolist()
     for row in changed:
         amounts = known.on(nodes.tasks[row].values(), ssn)
         known.amounts[row] = np.sum(amounts, axis=0) if amounts else 0.0
-    known.seen = len(nodes.log)
+    known.seen = nodes.changes
     return known.amounts
 
 
@@ -300,7 +301,7 @@ _TRAITS: WeakKeyDictionary[NodeTable, _Traits] = WeakKeyDictionary()
 
 
 def _traits(nodes: NodeTable) -> _Traits:
-    version = nodes.epoch, len(nodes.object_log)
+    version = nodes.objects_version
     found = _TRAITS.get(nodes)
     if found is None or found.version != version:
         taints = any(

@@ -46,8 +46,8 @@ def evenness(used: Scores, have: Scores) -> Whole:
     out."""
     has = have > 0
     if used.shape[1] == 2 and has.all():
-        two = np.minimum(used / have, 1.0)
-        even: Whole = ((1 - np.abs(two[:, 0] - two[:, 1]) / 2) * SCORE_MAX).astype(np.int64)
+        one, other = (np.minimum(used[:, column] / have[:, column], 1.0) for column in (0, 1))
+        even: Whole = ((1 - np.abs(one - other) / 2) * SCORE_MAX).astype(np.int64)
         return even
     parts = np.minimum(np.divide(used, have, out=np.zeros_like(used), where=has), 1.0)
     number = has.sum(axis=1)
