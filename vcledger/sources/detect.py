@@ -13,6 +13,7 @@ import msgspec
 
 from vcledger.sources import cluster_info, simkube, volcano_dump
 from vcledger.sources.alibaba import are_nodes, are_pods, columns_of
+from vcledger.sources.layouts import of_own_layout, whole_event
 from vcledger.sources.shape import AUDIT_GROUP, Shape, is_audit, is_list, shapes
 
 HEAD_BYTES = 1 << 18
@@ -111,7 +112,10 @@ def _of_json(text: bytes) -> Format:
         return _of_beginning(text)
     if is_list(shape) and (shape.api_version or "").startswith(AUDIT_GROUP):
         return Format.audit
-    return form_of(shape) or _of_beginning(text)
+    form = form_of(shape)
+    if form is None and not is_list(shape) and (whole_event(line) is not None or of_own_layout(line)):
+        return Format.exported
+    return form or _of_beginning(text)
 
 
 def _shape(line: bytes) -> Shape | None:

@@ -22,6 +22,7 @@ from vcledger.sources.compress import CutOff
 from vcledger.sources.detect import HEAD_BYTES, Format, detect, first_line_is_whole, form_of
 from vcledger.sources.framing import Piece, line_batches, values
 from vcledger.sources.items import Item, ListBegun, ListItem, Sighting
+from vcledger.sources.layouts import REFUSED, of_own_layout, whole_event
 from vcledger.sources.moments import MINUTE, Moments, Unsure, at, settled
 from vcledger.sources.observe import Observer, Unusable, Unwanted, decoded, hash_key, kind_of_object, shown
 from vcledger.sources.packing import Packing
@@ -298,7 +299,12 @@ class Reader:
             yield self._exported(data)
         elif self.format is Format.exported and form is None and shape.level is not None:
             raise Unwanted("a line of the event exporter's own log")
+        elif form is None and not LIST_KIND.search(head) and (event := whole_event(data)) is not None:
+            self._meet(Format.exported)
+            yield self._exported(event)
         else:
+            if form is None and not LIST_KIND.search(head) and of_own_layout(data):
+                raise Unusable(REFUSED)
             yield self._object(shape, data, head)
 
     def _meet(self, form: Format) -> None:

@@ -16,6 +16,7 @@ import zstandard
 
 from eventstore.types import INFERRED, RECORDED
 from tests.unit.sources.given import compact, events, imported, ledger, moment, pod, written
+from vcledger.sources import NothingToImport
 from vcledger.sources.detect import Format, detect
 
 
@@ -207,6 +208,29 @@ def test_exported_events_are_events(tmp_path: Path) -> None:
     assert other.about == ""
     assert imported(tmp_path, path).stored == 0
     assert any("not say what it is about" in sentence for sentence in report.cannot_prove)
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_layout_with_the_whole_event_is_read(tmp_path: Path, as_text: bool) -> None:
+    told = [exported(), exported("q.1", 50, 6)]
+    lines = [compact({"region": "eu", "event": json.dumps(one) if as_text else one}) for one in told]
+    report = imported(tmp_path, written(tmp_path, "laid-out.jsonl", b"\n".join(lines)))
+    assert report.files[0].format == "exported events"
+    assert (report.read, report.stored, report.broken_count) == (2, 2, 0)
+    assert [json.loads(one.payload)["message"] for one in events(tmp_path)] == [one["message"] for one in told]
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_layout_without_the_event_is_refused_with_what_to_do(tmp_path: Path, nested: bool) -> None:
+    fields = {"reason": "Scheduled", "message": "assigned", "kind": "Pod", "name": "a", "type": "Normal"}
+    line = compact({"eventType": "Normal", "details": fields} if nested else fields)
+    with pytest.raises(NothingToImport, match=r"a layout of somebody's own.*toJson"):
+        imported(tmp_path, written(tmp_path, "laid-out.jsonl", line))
+
+
+def test_other_json_lines_are_no_events_in_a_layout() -> None:
+    for line in (b'{"level":"info","message":"x","reason":"y"}', b'{"message":1}', b'{"a":[1]}'):
+        assert detect(line) is Format.unknown
 
 
 def test_exported_events_stand_beside_the_exporters_own_log_and_broken_lines(tmp_path: Path) -> None:
