@@ -25,7 +25,7 @@ NO_FILES, FILES = 4, 0
 """kubectl's directives (cobra's ShellCompDirectiveNoFileComp and ShellCompDirectiveDefault)."""
 
 FILE_COMMANDS = ("import", "compare", "conformance", "simulate")
-FILE_OPTIONS = ("--db", "--scheduler-args", "--broken")
+FILE_OPTIONS = ("--db", "--scheduler-args", "--broken", "--config", "--kubeconfig", "--out", "--plan", "--keep")
 
 BASH = """\
 # vcledger in bash: source <(vcledger completion bash)

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def conformance(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Golden vectors (.json), scenarios (.jsonl), or folders")
+        list[Path], typer.Argument(metavar="FILE", help="Golden vectors (.json), scenarios (.jsonl), or folders")
     ],
     model: Annotated[
         Model | None, typer.Option("--model", help="Run vectors under this model, not that of their Volcano version")

@@ -20,14 +20,14 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="db", rich_help_panel=None)
 
 
-@group.command()
+@group.command(short_help="Bring the ledger up to this version's schema")
 def upgrade(db: DbOption = None) -> None:
     """Brings a ledger that an older version made up to this version's schema. Its events stay as they are."""
     with opened(db, read_only=False, upgrade=True) as ledger:
         typer.echo(f"up to date: {ledger.store.head()} events")
 
 
-@group.command()
+@group.command(short_help="Let a PostgreSQL role read the ledger, and nothing more")
 def grant(
     role: Annotated[str, typer.Argument(metavar="ROLE", help="A role of the database that is there already")],
     db: DbOption = None,
@@ -38,7 +38,7 @@ def grant(
     typer.echo(f"{role} can read the ledger")
 
 
-@group.command()
+@group.command(short_help="Drop old events once snapshots cover them")
 def prune(
     before: Annotated[
         str | None,

@@ -91,7 +91,7 @@ def get(
     ],
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Only these; or KIND/NAME", autocompletion=complete.further_name),
+        typer.Argument(metavar="NAME", help="Only these; or KIND/NAME", autocompletion=complete.further_name),
     ] = None,
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,

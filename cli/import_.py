@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 def import_(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Files, folders, or - for standard input", show_default=False)
+        list[str], typer.Argument(metavar="PATH", help="Files, folders, or - for standard input", show_default=False)
     ],
     db: DbOption = None,
     cluster: Annotated[

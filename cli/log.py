@@ -41,7 +41,7 @@ def log(
     target: Annotated[
         str | None,
         typer.Argument(
-            metavar="[KIND/NAME]",
+            metavar="KIND/NAME",
             help="pod/NAME, node/NAME, pg/NAME ...; a pod alone may be NS/NAME",
             autocompletion=complete.log_target,
         ),

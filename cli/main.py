@@ -19,28 +19,31 @@ from typer.main import get_group
 from cli.common import PIPE_CLOSED, guarded, silence_stdout
 from cli.complete import PROTOCOL
 
-COMMANDS = (
-    "import_",
-    "record",
-    "schedule",
-    "get",
-    "state",
-    "why",
-    "replay",
-    "log",
-    "diff",
-    "compare",
-    "drift",
-    "conformance",
-    "verify",
-    "check",
-    "simulate",
-    "stats",
-    "db",
-    "demo",
-    "completion",
-)
-"""The modules of the commands, in the order of the help: a command has its module's name, less a closing underline."""
+SUMMARIES = {
+    "import_": "Import recordings, watches, lists, audit logs, dumps, traces",
+    "record": "Record a cluster from its API server",
+    "schedule": "Schedule pods on a real API server",
+    "get": "Nodes, jobs, tasks, queues, volumes or what waits, at a moment",
+    "state": "The whole cache at a moment, as JSON",
+    "why": "Why a pod was pending, and what would have let it run",
+    "replay": "Run a record again offline, as it was or with changes",
+    "log": "The events, one a line",
+    "diff": "What changed between two moments",
+    "compare": "Hold our cache against a dump of Volcano's",
+    "drift": "Where Volcano's cache has drifted from the cluster",
+    "conformance": "Run golden vectors and scenarios",
+    "verify": "Check the hash chain and the snapshots",
+    "check": "Check the twelve invariants over the record",
+    "simulate": "Run the scheduler in a simulated cluster with faults",
+    "stats": "What the ledger holds, and its size",
+    "db": "Migrations, readers, retention of the ledger itself",
+    "demo": "Import three example recordings and ask why",
+    "completion": "Print the completion script of a shell",
+}
+"""What the help says of each command, in the width of a terminal of 80 columns, in the order of the help."""
+
+COMMANDS = tuple(SUMMARIES)
+"""The modules of the commands: a command has its module's name, less a closing underline."""
 
 HIDDEN = {PROTOCOL: "completion"}
 """Commands that the help leaves out, and their modules."""
@@ -142,7 +145,10 @@ def commands_of(module: str) -> dict[str, Any]:
     """The commands that a module of `cli` adds, by name."""
     of_module = typer.Typer(add_completion=False, rich_markup_mode=None)
     import_module(f"cli.{module}").register(of_module)
-    return dict(get_group(of_module).commands)
+    commands = dict(get_group(of_module).commands)
+    for command in commands.values():
+        command.short_help = SUMMARIES.get(module)
+    return commands
 
 
 def main() -> None:

@@ -82,9 +82,12 @@ def record(
     absent: Annotated[
         str, typer.Option("--absent", metavar="TIME", help="How often a kind is looked for that is not installed")
     ] = "60s",
-    page: Annotated[int, typer.Option("--page", min=1, max=10_000, help="Objects in a page of a list")] = 500,
+    page: Annotated[
+        int, typer.Option("--page", min=1, max=10_000, metavar="N", help="Objects in a page of a list")
+    ] = 500,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of the jitter of waits. Default: drawn, and logged")
+        int | None,
+        typer.Option("--seed", min=0, metavar="N", help="Of the jitter of waits. Default: drawn, and logged"),
     ] = None,
     take_over: Annotated[
         bool, typer.Option("--take-over", help="Take the place of a recorder that still has it")

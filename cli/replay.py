@@ -90,7 +90,8 @@ def replay(
         typer.Option("--config", metavar="FILE", help="Volcano's configuration file. Default: Volcano's own default"),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Decides between equals. Default: 0", show_default=False)
+        int | None,
+        typer.Option("--seed", min=0, metavar="N", help="Decides between equals. Default: 0", show_default=False),
     ] = None,
     add_nodes: AddNodesOption = None,
     remove_node: RemoveNodeOption = None,

@@ -69,7 +69,9 @@ VariantOption = Annotated[
 SeedsOption = Annotated[
     str | None, typer.Option("--seeds", metavar="1..5", help="One replay for each of these seeds; also 1,2,7")
 ]
-WorkersOption = Annotated[int, typer.Option("--workers", min=1, max=256, help="Replays at a time, on processes")]
+WorkersOption = Annotated[
+    int, typer.Option("--workers", min=1, max=256, metavar="N", help="Replays at a time, on processes")
+]
 DaskOption = Annotated[
     str | None, typer.Option("--dask", metavar="ADDRESS", help="Replay on the Dask cluster of this scheduler")
 ]

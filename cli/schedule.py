@@ -73,11 +73,12 @@ def schedule(
         str,
         typer.Option("--settle", metavar="TIME", help="How long a request without an answer may still come through"),
     ] = "60s",
-    workers: Annotated[int, typer.Option("--workers", min=1, max=256, help="Requests at a time")] = 16,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=256, metavar="N", help="Requests at a time")] = 16,
     listen: ListenOption = None,
     lasting: ForOption = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of ties and of the jitter of waits. Default: drawn, and said")
+        int | None,
+        typer.Option("--seed", min=0, metavar="N", help="Of ties and of the jitter of waits. Default: drawn, and said"),
     ] = None,
     beside: Annotated[
         bool,

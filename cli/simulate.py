@@ -24,14 +24,18 @@ def register(app: typer.Typer) -> None:
 
 
 def simulate(
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Everything that happens is drawn from it")] = 1,
-    count: Annotated[int, typer.Option("--count", min=1, help="So many worlds, from this seed on")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="Everything that happens is drawn from it")
+    ] = 1,
+    count: Annotated[int, typer.Option("--count", min=1, metavar="N", help="So many worlds, from this seed on")] = 1,
     steps: Annotated[
-        int, typer.Option("--steps", min=1, help="About so many doings of users, half as many faults")
+        int, typer.Option("--steps", min=1, metavar="N", help="About so many doings of users, half as many faults")
     ] = 40,
     faults: Annotated[
         str,
-        typer.Option("--faults", help="all, none, or names and groups, by commas; an unknown one lists them"),
+        typer.Option(
+            "--faults", metavar="NAMES", help="all, none, or names and groups, by commas; an unknown one lists them"
+        ),
     ] = "all",
     once: Annotated[bool, typer.Option("--once", help="Run each plan once instead of comparing two runs")] = False,
     keep: Annotated[

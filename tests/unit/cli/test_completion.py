@@ -67,6 +67,7 @@ def test_files_may_follow_where_a_file_is_meant(call: Call) -> None:
     assert offered(call, "import", "") == [":0"]
     assert offered(call, "get", "nodes", "--db", "") == [":0"]
     assert offered(call, "get", "nodes", "--scheduler-args", "x") == [":0"]
+    assert offered(call, "replay", "--config", "") == offered(call, "record", "--kubeconfig", "k") == [":0"]
 
 
 @pytest.mark.slow
