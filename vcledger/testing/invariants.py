@@ -5,7 +5,7 @@ simulation and users' tests:
 
     broken = [verdict for verdict in check_ledger(ledger) if verdict.broken]
 
-1 to 8 and 12 are rules over the events and the fold's state (`vcledger.testing.invariant_rules`); 9 and 10 are what
+1 to 8 and 12 are rules over the events and the fold's state (`vcledger.testing.invariant_*`); 9 and 10 are what
 `vcledger.verify` checks, with a state dumped halfway and folded on; 11 holds when every recovery settles what was in
 doubt and none of the others is broken from the first one on.
 """
@@ -28,20 +28,9 @@ from vcledger.scheduler.fold import evolve
 from vcledger.scheduler.snapshot import FlowProjection
 from vcledger.scheduler.state import Flow, FlowConfig
 from vcledger.scheduler.transitions import IllegalTransition
-from vcledger.testing.invariant_rules import (
-    AfterFailure,
-    AgreesWithLists,
-    Assumptions,
-    BoundOnce,
-    Break,
-    JobsGoLast,
-    NodeBooks,
-    OneClaim,
-    Recovered,
-    Rule,
-    WholeGangs,
-    WorthWriting,
-)
+from vcledger.testing.invariant_binding import AfterFailure, BoundOnce, Recovered, WorthWriting
+from vcledger.testing.invariant_rules import AgreesWithLists, Break, JobsGoLast, NodeBooks, Rule, WholeGangs
+from vcledger.testing.invariant_volumes import Assumptions, OneClaim
 from vcledger.verify import Verification, verify
 from volcano.events.base import Recorded
 

@@ -12,7 +12,7 @@ from vcledger import codec
 from vcledger.ledger import Ledger
 from vcledger.testing.invariant_rules import wrong_books
 from vcledger.testing.invariants import INVARIANTS, RULES, Verdict, Watcher, check_ledger, first_broken
-from volcano.events import binding, cleanup, observation, recovery, resync, scheduling, volume
+from volcano.events import binding, cleanup, eviction, observation, recovery, resync, scheduling, volume
 from volcano.events.base import DomainEvent, Recorded, Subject
 from volcano.objects import kinds
 from volcano.objects.resource import new_resource
@@ -148,9 +148,21 @@ RECOVERY = recovery.RecoveryStarted(head=4)
 RECOVERED = recovery.RecoveryCompleted(started=7)
 TICK = observation.Bookmark(resource="pods", resource_version="1")
 
+EVICTED = scheduling.TaskEvicted(job="ns/g", node="n", reason="preempt")
+DELETION = eviction.EvictRequested(job="ns/g", node="n", decided=1)
+DELETION_OF_6 = eviction.EvictRequested(job="ns/g", node="n", decided=6)
+GOING = eviction.EvictSucceeded(job="ns/g", node="n")
+STAYS = eviction.EvictFailed(job="ns/g", node="n", code=403)
+LOST_DELETION = eviction.EvictFailed(job="ns/g", node="n", code=0, answer_lost=True)
+MARKED = binding.PodConditionPatched(type="DisruptionTarget", status="True", message="because of preempt")
+MARKED_ANEW = binding.PodConditionPatched(type="DisruptionTarget", status="True", message="because of reclaim")
+
 
 def h() -> History:
     return History()
+
+
+RUNNING = pod(node="n", phase="Running")
 
 
 BROKEN: dict[str, tuple[int, int, History]] = {
@@ -185,6 +197,16 @@ BROKEN: dict[str, tuple[int, int, History]] = {
     "bound twice": (4, 3, h().add(BIND).add(BIND_OK).add(BIND_OK)),
     "seen on another node": (4, 2, h().see(pod(node="n")).see(pod(node="m"), change="Modified")),
     "bound to a node that went": (4, 3, h().see(node(), "Node").see(node(), "Node", "Deleted").add(BIND)),
+    "deleted without a decision": (4, 1, h().add(DELETION)),
+    "deleted for a decision before the last": (4, 3, h().add(EVICTED).add(EVICTED).add(DELETION)),
+    "deleted again once it is going": (4, 4, h().add(EVICTED).add(DELETION).add(GOING).add(DELETION)),
+    "deleted a third time": (4, 4, h().add(EVICTED).add(DELETION).add(DELETION).add(DELETION)),
+    "no resync after an eviction that failed": (
+        5,
+        4,
+        h().see(RUNNING).add(EVICTED).add(DELETION).add(STAYS).wait(2).add(TICK),
+    ),
+    "told twice that it is to go": (12, 3, h().see(RUNNING).add(MARKED).add(MARKED)),
     "no resync after a failed bind": (5, 2, h().see(pod()).add(BIND_FAILED).wait(2).add(TICK)),
     "no revert after a failed bind": (5, 2, h().add(ASSUMED).add(BIND_FAILED).add(RESYNC).wait(2).add(TICK)),
     "no revert after failed volumes": (
@@ -283,6 +305,19 @@ HELD: dict[str, tuple[int, History]] = {
         h().see(node(), "Node").see(node(), "Node", "Deleted").see(node(), "Node").add(BIND).add(BIND_OK),
     ),
     "an audit line of a bind that we know": (4, h().add(BIND).add(BIND_OK).add(BIND_OK, known=INFERRED)),
+    "evicted, once more where no answer came, and another time": (
+        4,
+        h().add(EVICTED).add(DELETION).add(LOST_DELETION).add(DELETION).add(GOING).add(EVICTED).add(DELETION_OF_6),
+    ),
+    "an eviction that failed is looked at again": (
+        5,
+        h().see(RUNNING).add(EVICTED).add(DELETION).add(LOST_DELETION).add(STAYS).add(RESYNC).wait(2).add(TICK),
+    ),
+    "told for another reason that it is to go": (12, h().see(RUNNING).add(MARKED).add(MARKED_ANEW)),
+    "a pod that is to go said something else before": (
+        12,
+        h().see(pod(conditions=[CONDITION])).add(MARKED).see(pod(conditions=[]), change="Modified").add(PATCHED),
+    ),
     "an answer that was lost": (
         5,
         h().see(pod()).add(binding.BindFailed(node="n", code=0, answer_lost=True)).add(BIND_FAILED).add(RESYNC),
