@@ -109,7 +109,7 @@ def why(
         if wanted.kind in {"queues", "nodes"}:
             tell_other(ledger, wanted, {**asked, **same}, output, full)
             return
-        proof = {"conf": written, "sessions": full or written is not None}
+        proof = {"conf": written, "sessions": True if full or written is not None else None}
         tell(ledger, wanted, where, asked, same, proof, output, full)
 
 

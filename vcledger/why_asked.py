@@ -7,6 +7,7 @@ Owns their shape, and the loading of the state that is asked about. Must not kno
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple, TypedDict
 
 from projections.cache.state import Cache, CacheConfig
@@ -46,12 +47,13 @@ class AskedInFull(Asked, total=False):
     """What `why` of a pod or job takes besides.
 
     changes    False: the smallest changes are not looked for, which takes the longest
-    sessions   each change is proven by a scheduling session too, under `conf`
+    sessions   True: each change is proven by a scheduling session too, under `conf`; None: the smallest ones, where the
+               state is small enough for that to cost little; False, unless told otherwise: none is
     conf       the text of the scheduler's configuration; None: Volcano's default
     """
 
     changes: bool
-    sessions: bool
+    sessions: bool | None
     conf: str | None
 
 
@@ -127,12 +129,26 @@ class Question(NamedTuple):
 def ask(ledger: Ledger, namespace: str, name: str, asked: AskedInFull) -> Question:
     """The question about a pod or job."""
     looked = look(ledger, asked)
-    again = None
-    if asked.get("sessions"):
-        from vcledger.why_session import SessionProof  # numpy, which most answers do without
-
-        again = SessionProof(ledger, looked.views.cache, asked.get("conf"))
+    sessions = asked.get("sessions", False)
+    again = None if sessions is False else _Again(ledger, looked.views.cache, asked.get("conf"), sessions is None)
     return Question(ledger, looked, asked.get("asked_at"), namespace, name, asked.get("changes", True), again)
+
+
+class _Again:
+    """The sessions that prove changes, made once there is a change to prove: they need numpy, which most answers do
+    without."""
+
+    def __init__(self, ledger: Ledger, cache: Cache, conf: str | None, small: bool) -> None:
+        self.ledger, self.cache, self.conf, self.small = ledger, cache, conf, small
+
+    @cached_property
+    def proof(self) -> Callable[[World, World], bool | None]:
+        from vcledger.why_session import SessionProof
+
+        return SessionProof(self.ledger, self.cache, self.conf, small=self.small)
+
+    def __call__(self, world: World, before: World) -> bool | None:
+        return self.proof(world, before)
 
 
 def micros(time: str | None) -> int | None:

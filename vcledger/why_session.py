@@ -37,16 +37,23 @@ VERSION = "9007199254740991"
 NODES_MAX = 15_000
 """On so many nodes in all sessions are run for one answer."""
 
+SMALL = 3_000
+"""Where only small states are put to sessions: on so many nodes and pods in all."""
+
 ATTACHMENTS = "attachable-volumes-"
 """How resources begin that a CSINode states, not the node."""
 
 
 class SessionProof:
-    """Proofs on one state. `conf` is the scheduler's configuration as it was given, None: Volcano's default."""
+    """Proofs on one state. `conf` is the scheduler's configuration as it was given, None: Volcano's default. `small`:
+    as many as take no time worth speaking of, none on a large state."""
 
-    def __init__(self, ledger: Ledger, cache: Cache, conf: str | None = None) -> None:
+    def __init__(self, ledger: Ledger, cache: Cache, conf: str | None = None, *, small: bool = False) -> None:
         self.ledger, self.cache = ledger, cache
-        self.left = max(2, NODES_MAX // max(1, len(cache.nodes)))
+        if small:
+            self.left = SMALL // max(1, len(cache.nodes) + len(cache.pods))
+        else:
+            self.left = max(2, NODES_MAX // max(1, len(cache.nodes)))
         self.conf: SessionConf = read_conf(conf) if conf is not None else default_conf()
 
     @cached_property

@@ -320,6 +320,7 @@ def test_json_has_the_numbers_the_members_and_the_history(call: Call) -> None:
     assert set(data["time_in_state_seconds"]) == {"first-try", "gang"}
     assert data["history"]["tries"][0]["message"]
     assert data["changes"][0]["steps"][0]["action"]
+    assert data["changes"][0]["proof"].startswith("a scheduling session with it places it"), "the state is small"
 
 
 def test_full_shows_every_part(call: Call) -> None:

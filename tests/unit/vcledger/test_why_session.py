@@ -324,3 +324,14 @@ def test_a_quota_is_raised_under_a_configuration_that_asks_for_it() -> None:
         then = RaiseQuota("default/q", (("cpu", amount),), (("cpu", 6000),)).apply(before)
         proof = SessionProof(cast(Ledger, Log(made.pods)), made.cache, conf)
         assert proof(then, before) is stands
+
+
+def test_only_small_states_are_put_to_sessions_where_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made()
+    before = made.world()
+    then = Room("n1", {"cpu": 2000.0}, {}).apply(before)
+    ledger = cast(Ledger, Log(made.pods))
+    assert SessionProof(ledger, made.cache, small=True)(then, before) is True
+    monkeypatch.setattr("vcledger.why_session.SMALL", 2)
+    assert SessionProof(ledger, made.cache, small=True)(then, before) is None, "one node and two pods are too many"
+    assert SessionProof(ledger, made.cache)(then, before) is True
