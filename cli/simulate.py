@@ -37,6 +37,9 @@ def simulate(
             "--faults", metavar="NAMES", help="all, none, or names and groups, by commas; an unknown one lists them"
         ),
     ] = "all",
+    crowded: Annotated[
+        bool, typer.Option("--crowded", help="Queues, priorities and more pods than there is room for: it evicts")
+    ] = False,
     once: Annotated[bool, typer.Option("--once", help="Run each plan once instead of comparing two runs")] = False,
     keep: Annotated[
         Path, typer.Option("--keep", metavar="FOLDER", help="Where a failure leaves its plan and its ledger")
@@ -61,7 +64,14 @@ def simulate(
             result = sim.run_plan(_read(plan), check=broken_lines, quick=broken_rules, twice=not once, keep=keep)
         else:
             result = sim.simulate(
-                number, steps, chosen, check=broken_lines, quick=broken_rules, twice=not once, keep=keep
+                number,
+                steps,
+                chosen,
+                check=broken_lines,
+                quick=broken_rules,
+                twice=not once,
+                keep=keep,
+                crowd=crowded,
             )
         results.append(result)
         if output is DataOutput.table:

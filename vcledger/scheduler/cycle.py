@@ -7,7 +7,8 @@ The session looks at the cache with what is on its way, and at claims and volume
 task's claims take is worked out here once more, one task after the other, as the session leaves that open; a gang of
 which one task's volumes are gone by then gets nothing in this cycle. A cycle without news has no events at all.
 
-A pod whose binding is not over, or whose last eviction has just failed, is spared: it is no victim of this cycle.
+A pod whose binding is not over, or whose last eviction has just failed, is spared: it is no victim of this cycle. Whom
+evictions of an earlier cycle make room for comes first.
 """
 
 from __future__ import annotations
@@ -70,7 +71,17 @@ def run_session(hand: Hand, conf: SessionConf) -> None:
     if due:
         number = flow.cycle + 1
         seed, spared = flow.config.seed, _spared(flow, hand.now)
-        outcome = run(mirror, conf, seed=seed, cycle=number, now=hand.now, only=jobs, spared=spared, closing=closing)
+        outcome = run(
+            mirror,
+            conf,
+            seed=seed,
+            cycle=number,
+            now=hand.now,
+            only=jobs,
+            spared=spared,
+            promised=flow.nominated,
+            closing=closing,
+        )
         _Writing(hand, mirror, outcome).write()
 
 

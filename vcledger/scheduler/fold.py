@@ -86,6 +86,7 @@ def _observe(flow: Flow, recorded: Recorded, event: Change, raw: bytes | None) -
             flow.notices.append(Noticed("node", name, recorded.position, before))
         elif kind == "Node":
             flow.unreadable.pop(name, None)
+            fold_evictions.node_gone(flow, name)
             flow.notices.append(Noticed("node", name, recorded.position, recorded.uid))
     elif kind == "PodGroup" and isinstance(event.object, PodGroup) and not isinstance(event, ObjectDeleted):
         flow.podgroups[f"{recorded.namespace}/{name}"] = event.object.metadata.uid

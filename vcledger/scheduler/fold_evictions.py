@@ -49,6 +49,7 @@ def decided(flow: Flow, at: Recorded, event: TaskEvicted) -> None:
     phase = after(EvictPhase.OUT, EvictStep.DECIDED)
     eviction = Eviction(at.uid, at.namespace, at.name, event.job, event.node, phase, at.position, event.action)
     eviction.cause = at.position
+    eviction.preemptor = event.preemptor.uid if event.preemptor is not None else ""
     if wants_mark(flow, at.uid, event.reason):
         flow.intents[at.position] = Intent("mark", at.uid, eviction.key)
     else:
@@ -90,6 +91,7 @@ def failed(flow: Flow, at: Recorded, event: EvictFailed) -> None:
     if not event.answer_lost:
         before = flow.refused.get(at.uid)
         count = before.times + 1 if before is not None else 1
+        flow.nominated.pop(eviction.preemptor, None)
         wait = max(backoff_microseconds(count, SECOND), round((event.retry_after_seconds or 0) * SECOND))
         flow.refused[at.uid] = Refusal(count, flow.now + wait, eviction.marked)
 
@@ -146,6 +148,12 @@ def still_leaving(flow: Flow) -> None:
             charges.leave(flow, eviction)
 
 
+def node_gone(flow: Flow, name: str) -> None:
+    """Nobody is promised anything on a node that is gone."""
+    for uid in [uid for uid, node in flow.nominated.items() if node == name]:
+        del flow.nominated[uid]
+
+
 def gone(flow: Flow, uid: str, position: int) -> None:
     """A pod is no more. What its eviction has come to is to be told, unless an answer is still to come, or was told."""
     flow.refused.pop(uid, None)
@@ -165,6 +173,7 @@ __all__ = [
     "gone",
     "in_doubt",
     "marked",
+    "node_gone",
     "requested",
     "resynced",
     "seen",

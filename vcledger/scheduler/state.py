@@ -112,6 +112,7 @@ class Eviction(msgspec.Struct, gc=False):
 
     posts       the requests sent for it, the last at `post_at` with the intent at position `intent`
     marked      what its conditions say by our hand, '' while they do not
+    preemptor   the task (UID) that it makes room for
     cause       the position of the last event of its chain
     """
 
@@ -128,6 +129,7 @@ class Eviction(msgspec.Struct, gc=False):
     post_at: int = 0
     intent: int = 0
     marked: str = ""
+    preemptor: str = ""
 
     @property
     def key(self) -> str:

@@ -86,6 +86,9 @@ ANY_TARGET: tuple[tuple[str, str], ...] = (
     ("PUT", "PersistentVolumeClaim"),
 )
 
+DELETIONS: tuple[tuple[str, str], ...] = (("DELETE", "Pod"), ("DELETE", "Pod"), ("DELETE", "Pod"), ("PATCH", "Pod"))
+"""What is hit as well in a world whose scheduler evicts."""
+
 WATCHED = ("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim", "PodGroup")
 
 
@@ -130,19 +133,25 @@ def named(text: str) -> tuple[str, ...]:
     return tuple(fault for fault in FAULTS if fault in chosen)
 
 
-def drawn(chance: Random, faults: Sequence[str], count: int, until: int) -> tuple[Fault, ...]:
-    """`count` faults of these kinds between a second and `until` microseconds, in order of time."""
+def drawn(
+    chance: Random, faults: Sequence[str], count: int, until: int, *, deletions: bool = False
+) -> tuple[Fault, ...]:
+    """`count` faults of these kinds between a second and `until` microseconds, in order of time; with `deletions` also
+    such as hit the scheduler's evictions."""
     if not faults:
         return ()
-    found = [_one(chance, chance.choice(faults), chance.randrange(SECOND, until)) for _ in range(count)]
+    more = DELETIONS if deletions else ()
+    found = [_one(chance, chance.choice(faults), chance.randrange(SECOND, until), more) for _ in range(count)]
     return tuple(sorted(found, key=lambda fault: fault.at))
 
 
-def _one(chance: Random, fault: str, at: int) -> Fault:
+def _one(chance: Random, fault: str, at: int, more: tuple[tuple[str, str], ...]) -> Fault:
     at -= at % MILLISECOND
     pick = chance.randrange(1000)
     if fault in REQUEST_FAULTS:
-        verb, kind = chance.choice(TARGETS.get(fault, ANY_TARGET))
+        anything = (*ANY_TARGET, *more)
+        own = TARGETS.get(fault, anything)
+        verb, kind = chance.choice((*own, *more) if more and fault == "gone-before" else own)
         return Fault(at, fault, verb, kind, count=chance.choice((1, 1, 1, 2, 3)), pick=pick)
     if fault in WATCH_FAULTS:
         return Fault(at, fault, "", chance.choice(WATCHED), seconds=chance.randint(1, 8), pick=pick)

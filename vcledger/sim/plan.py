@@ -49,7 +49,8 @@ class Doing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A world. `safety`: microseconds until faults and users stop."""
+    """A world. `safety`: microseconds until faults and users stop. `session`: the configuration under which a session
+    decides, '' for the usual one."""
 
     seed: int
     steps: int
@@ -57,6 +58,7 @@ class Plan(msgspec.Struct, frozen=True):
     safety: int
     doings: tuple[Doing, ...]
     faults: tuple[Fault, ...]
+    session: str = ""
 
 
 def encode(plan: Plan) -> bytes:
@@ -76,7 +78,7 @@ def draw(
     given."""
     chance = Random(seed)
     drawn = chance.random() < 0.4
-    drawing = _Drawing(chance, tight=drawn if tight is None else tight)
+    drawing = Drawing(chance, tight=drawn if tight is None else tight)
     drawing.cluster()
     while len(drawing.doings) - drawing.given < steps:
         drawing.something()
@@ -139,7 +141,7 @@ def _room(plan: Plan, nodes: Sequence[Object], pods: Sequence[Object]) -> bool:
     return sum(gangs.values()) <= min(cpus)
 
 
-class _Drawing:
+class Drawing:
     """A world being drawn."""
 
     def __init__(self, chance: Random, *, tight: bool) -> None:
@@ -160,7 +162,7 @@ class _Drawing:
         for number in range(self.chance.randint(2, 4)):
             name = f"n{number + 1}"
             self.nodes.append(name)
-            self._create(0, "Node", _node(name, cpu, "ssd" if number % 2 == 0 else "hdd"))
+            self._create(0, "Node", node_of(name, cpu, "ssd" if number % 2 == 0 else "hdd"))
             self._create(0, "CSINode", {"metadata": {"name": name}, "spec": {"drivers": []}})
         for name, (provisioner, mode) in CLASSES.items():
             found = {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
@@ -268,7 +270,8 @@ class _Drawing:
         self.doings.append(Doing(at, do, kind, namespace, name, item))
 
 
-def _node(name: str, cpu: int, disk: str) -> Object:
+def node_of(name: str, cpu: int, disk: str) -> Object:
+    """A node that is ready, with so many cores."""
     amounts = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
     return {
         "metadata": {"name": name, "labels": {HOSTNAME: name, "disk": disk}},

@@ -115,7 +115,8 @@ def _target(request: Request) -> tuple[str, str]:
 
 def matches(fault: Fault, request: Request) -> bool:
     """Whether the fault is for this request."""
-    kind = "Pod" if isinstance(request, Bind) else request.kind if isinstance(request, Get | Update | Patch) else ""
+    known = Get | Update | Patch | Delete
+    kind = "Pod" if isinstance(request, Bind) else request.kind if isinstance(request, known) else ""
     return (
         fault.kind == kind
         and fault.verb == request.verb

@@ -80,6 +80,7 @@ def not_idle(flow: Flow) -> list[str]:
     if jobs := [key for key in flow.queue("deletedJobs") if not _has_tasks(flow, key)]:
         found.append(f"deletedJobs holds {', '.join(jobs)}")
     found += [f"intent {position} is out: {intent.kind} {intent.key}" for position, intent in flow.intents.items()]
+    found += [f"{one.key} was told to go, and is {one.phase}" for one in flow.evictions.values()]
     found += [f"in doubt: {doubt.event_type} {doubt.key}" for doubt in flow.doubts.values()]
     for volumes in (flow.volumes, flow.claims):
         found += [f"{key} is still assumed for {held.uid}" for key, held in volumes.assumed.items()]

@@ -3,8 +3,9 @@
 Owns that mapping, which loses nothing that a run depends on. Must not know how a scenario is checked or run
 (`vcledger.testing`). Called by `vcledger.sim.simulate` for a plan that failed, and by the runner of scenarios.
 
-The first line says that the API server is simulated, from which seed, and for how many seconds users and faults are at
-work. What follows is in the order of time, which `advance` moves on:
+The first line says that the API server is simulated, from which seed, for how many seconds users and faults are at
+work, and in `session`, where that is not the usual one, by which configuration the scheduler decides. What follows is
+in the order of time, which `advance` moves on:
 
     {"type": "CONTROL", "object": {"op": "simulate", "seed": 7, "seconds": 120}}
     {"type": "ACTION", "object": {"action": "create", "kind": "Node", "object": {...}}}
@@ -47,7 +48,8 @@ _INVARIANT = re.compile(r"invariant \d+, ([a-z-]+),")
 
 def lines_of(plan: Plan) -> list[Line]:
     """The lines of a plan. Of what happens at the same moment users' doings come first, as in a run."""
-    found = [_control("simulate", seed=plan.seed, seconds=_seconds(plan.safety))]
+    session = {"session": plan.session} if plan.session else {}
+    found = [_control("simulate", seed=plan.seed, seconds=_seconds(plan.safety), **session)]
     happens = [(doing.at, _doing(doing)) for doing in plan.doings] + [
         (fault.at, _fault(fault)) for fault in plan.faults
     ]
@@ -63,12 +65,13 @@ def lines_of(plan: Plan) -> list[Line]:
 def plan_of(lines: Iterable[Line]) -> Plan:
     """The plan of such lines. Lines that are none of a plan's only have their place in time, see `times`."""
     seed = safety = 0
+    session = ""
     doings: list[Doing] = []
     faults: list[Fault] = []
     for now, line in times(lines):
         body = line["object"]
         if body.get("op") == "simulate":
-            seed, safety = body["seed"], round(body["seconds"] * SECOND)
+            seed, safety, session = body["seed"], round(body["seconds"] * SECOND), body.get("session", "")
         elif body.get("op") == "fault":
             faults.append(Fault(now, body["fault"], **{key: body[key] for key in FAULT_KEYS if key in body}))
         elif body.get("action") in MADE:
@@ -78,7 +81,7 @@ def plan_of(lines: Iterable[Line]) -> Plan:
         elif body.get("action") in NAMED:
             namespace, _, name = body["name"].rpartition("/")
             doings.append(Doing(now, body["action"], body["kind"], namespace, name))
-    return Plan(seed, len(doings), False, safety, tuple(doings), tuple(faults))
+    return Plan(seed, len(doings), False, safety, tuple(doings), tuple(faults), session)
 
 
 def times(lines: Iterable[Line]) -> list[tuple[int, Line]]:

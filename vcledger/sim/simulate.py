@@ -17,8 +17,8 @@ from typing import cast
 import msgspec
 
 from eventstore import EventStore, open_store
+from vcledger.sim import crowded, rest, script
 from vcledger.sim import plan as plans
-from vcledger.sim import rest, script
 from vcledger.sim.clock import SECOND, START
 from vcledger.sim.faults import FAULTS
 from vcledger.sim.memory import MemoryLog
@@ -67,13 +67,14 @@ def simulate(
     twice: bool = True,
     keep: Path | None = None,
     shrink: bool = True,
+    crowd: bool = False,
 ) -> SimResult:
-    """Draws a world from a seed and runs it; `twice` compares the digests of two runs, of which the second is in
-    memory, as is the first unless somebody looks at its ledger. `check` looks at the ledger at the end, `watch` at the
-    world after each group; `quick` is a check that also a log in memory can have, for the many runs of a search. A
-    failure leaves in `keep`/seed-N its plan, its ledger, the smallest plan that still fails so (`shrink`), and that one
-    as a scenario, seed-N.jsonl, which `vcledger conformance` runs."""
-    plan = plans.draw(seed, steps, faults)
+    """Draws a world from a seed, a crowded one with `crowd`, and runs it; `twice` compares the digests of two runs, of
+    which the second is in memory, as is the first unless somebody looks at its ledger. `check` looks at the ledger at
+    the end, `watch` at the world after each group; `quick` is a check that also a log in memory can have, for the many
+    runs of a search. A failure leaves in `keep`/seed-N its plan, its ledger, the smallest plan that still fails so
+    (`shrink`), and that one as a scenario, seed-N.jsonl, which `vcledger conformance` runs."""
+    plan = (crowded if crowd else plans).draw(seed, steps, faults)
     return run_plan(plan, check=check, quick=quick, watch=watch, twice=twice, keep=keep, shrink=shrink)
 
 

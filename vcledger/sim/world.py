@@ -21,7 +21,7 @@ from eventstore.types import LedgerUnwritable
 from vcledger.runtime.loop import Loop
 from vcledger.scheduler.inputs import Allocate, Answered, Effect, Input
 from vcledger.scheduler.requests import Bind, Patch
-from vcledger.scheduler.session.conf import default_conf
+from vcledger.scheduler.session.conf import default_conf, read_conf
 from vcledger.scheduler.state import Flow, FlowConfig
 from vcledger.sim import faults, rest
 from vcledger.sim.actors import World
@@ -54,6 +54,15 @@ DEFAULT_CONFIG = FlowConfig(
     lists=KINDS, bind_timeout_seconds=60.0, settle_seconds=10.0, session=default_conf(), statuses=True
 )
 """Volcano's own configuration, and all that `vcledger schedule` writes."""
+
+
+def _config_of(plan: Plan) -> FlowConfig:
+    """The scheduler's options in a plan's world."""
+    if not plan.session:
+        return DEFAULT_CONFIG
+    lists = (*KINDS, "PriorityClass")
+    return msgspec.structs.replace(DEFAULT_CONFIG, session=read_conf(plan.session), seed=plan.seed, lists=lists)
+
 
 LATENCY = (1, 30)
 """Least and most milliseconds of a request's way, and of its answer's."""
@@ -105,7 +114,7 @@ class Simulation:
         self.plan = plan
         self.store = RefusingStore(store)
         self.log = cast(EventStore, self.store)
-        self.config = config or DEFAULT_CONFIG
+        self.config = config or _config_of(plan)
         self.chance = Random(plan.seed)
         self.timeline = Timeline()
         self.api = SimulatedApi(lambda: self.timeline.now)
@@ -186,7 +195,7 @@ class Simulation:
             self.log, CLUSTER, carry_out=self._outbox.append, config=self.config, snapshot_every=SNAPSHOT_EVERY
         )
         self.loop.recover(self.timeline.now)
-        self.feeds = {kind: self._feed(kind) for kind in KINDS}
+        self.feeds = {kind: self._feed(kind) for kind in dict.fromkeys((*KINDS, *self.config.lists))}
         for feed in self.feeds.values():
             feed.start()
         self._wake(self.timeline.now)

@@ -130,7 +130,7 @@ CONTROLS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "restart": ((), ()),
     "expect-watch": (("resource", "resourceVersion"), ()),
     "spawn": (("processes", "appends_each"), ()),
-    "simulate": (("seed", "seconds"), ()),
+    "simulate": (("seed", "seconds"), ("session",)),
     "fault": (("fault",), ("verb", "kind", "seconds", "count", "pick")),
     "drive": (("seed",), ("session",)),
 }
@@ -359,7 +359,7 @@ def _check_control(place: str, body: dict[str, Any]) -> None:
     _keys(place, body, ("op", *must), may)
     if operation == "fault":
         _check_fault(place, body)
-    if operation == "drive":
+    if operation in ("drive", "simulate"):
         _check_session(place, body.get("session", DEFAULT_CONF))
     if "resource" in body:
         _check_resource(place, body["resource"])

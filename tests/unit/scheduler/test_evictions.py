@@ -534,3 +534,38 @@ def test_a_pod_whose_binding_is_not_over_is_no_victim(world: World) -> None:
     world.see(running("l2", 105, "lowg"))
     world.do(Allocate())
     assert victim(world) == "l2"
+
+
+# --- the promise --------------------------------------------------------------------------------------------------
+
+
+def test_whom_room_is_made_for_comes_first_on_its_node(world: World) -> None:
+    """Of another job, which the order puts first, a task fits as well; it may not take what was made free."""
+    name = marked(world)
+    world.answer(Delete, said(deleting(name, 111)))
+    world.see(deleting(name, 112), change="DELETED")
+    world.see(priority("highest", 1000), of("firstg", 1, "highest", 40), pod("f0", 120, group="firstg", cpu="2"))
+    world.do(Allocate())
+    assert [one.job for one in world.events(TaskAllocated)] == ["d/highg"]
+    world.settled()
+
+
+def test_a_promise_ends_with_an_eviction_that_failed(world: World) -> None:
+    marked(world)
+    assert world.flow.nominated == {"h0-u": "n1"}
+    world.answer(Delete, status(500, "no"))
+    assert world.flow.nominated == {}
+
+
+def test_a_promise_ends_with_its_node(world: World) -> None:
+    marked(world)
+    world.see(node("n1", 13), change="DELETED")
+    assert world.flow.nominated == {}
+    world.settled()
+
+
+def test_a_promise_ends_with_its_pod(world: World) -> None:
+    marked(world)
+    world.see(pod("h0", 130, group="highg", cpu="2"), change="DELETED")
+    assert world.flow.nominated == {}
+    world.settled()

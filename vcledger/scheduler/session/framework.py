@@ -111,7 +111,8 @@ class Session:
     `done` are the operations that stand, in their order, by their id; `held` what the jobs concerned had before.
     `quotas` are the ResourceQuotas, by namespace and name.
     `chooser` decides on nodes in place of scores and seed. `spared` are tasks (UIDs) that are not to be evicted,
-    whatever the plugins say."""
+    whatever the plugins say; `promised` the tasks (UIDs) that evictions of an earlier cycle make room for, with their
+    nodes."""
 
     def __init__(
         self,
@@ -137,6 +138,7 @@ class Session:
         self.feasible: Any = None
         self.chooser: Chooser | None = None
         self.spared: Collection[str] = ()
+        self.promised: Mapping[str, str] = {}
         self.done: dict[int, Any] = {}
         self.held: dict[str, Vector] = {}
         self.quotas: Mapping[str, ResourceQuota] = {}

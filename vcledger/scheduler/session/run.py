@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from vcledger.scheduler.session.actions import ACTIONS
 from vcledger.scheduler.session.closing import closing_of
@@ -36,16 +37,18 @@ def run(
     only: Collection[str] | None = None,
     chooser: Chooser | None = None,
     spared: Collection[str] = (),
+    promised: Mapping[str, str] = MappingProxyType({}),
     closing: Collection[str] = (),
 ) -> Outcome:
     """What a session decides. The same mirror, configuration and seed give the same, whatever way the mirror came to
     its state. `only`: the jobs, by uid, to which the cycle is limited. `chooser`: what decides on nodes, in place of
-    the seed. `spared`: tasks, by UID, that are not to be evicted. `closing`: the jobs of which the outcome says what
-    their PodGroups should say at the session's close. Raises KeyError for an action or plugin of the
-    configuration that there is not, which `conf.read_conf` refuses."""
+    the seed. `spared`: tasks, by UID, that are not to be evicted; `promised`: those that earlier evictions make
+    room for, which come first, with their nodes. `closing`: the jobs of which the outcome says what their PodGroups
+    should say at the session's close. Raises KeyError for an action or plugin of the configuration that there is not,
+    which `conf.read_conf` refuses."""
     mirror.refresh()
     ssn = open_session(mirror, conf, seed=seed, now=now, only=only)
-    ssn.chooser, ssn.spared = chooser, spared
+    ssn.chooser, ssn.spared, ssn.promised = chooser, spared, promised
     outcome = Outcome(
         cycle, seed, conf.actions, len(ssn.jobs), len(ssn.nodes), len(ssn.queues), conf=conf, mirror=mirror
     )

@@ -10,6 +10,7 @@ sampling of nodes in large clusters are not done: every node is looked at. Of eq
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -120,6 +121,8 @@ class _Allocate:
     def run(self) -> None:
         ssn = self.ssn
         jobs, queue_key = self._jobs(), ssn.queue_key
+        if ssn.promised:
+            self._promised(jobs)
         queues = [(queue_key(ssn.queues[name]), name) for name in sorted(jobs)]
         heapify(queues)
         while queues:
@@ -136,9 +139,24 @@ class _Allocate:
                 heappush(waiting, (self.job_key(job), job))
             heappush(queues, (queue_key(queue), name))
 
+    def _promised(self, jobs: dict[str, list[tuple[Any, SessionJob]]]) -> None:
+        """The jobs for which evictions have made room come before all others, or these would take it."""
+        promised = self.ssn.promised
+        for name in sorted(jobs):
+            for _, job in sorted(jobs[name]):
+                if not any(task.uid in promised for _, task in self.tasks[job.uid]):
+                    continue
+                jobs[name] = [one for one in jobs[name] if one[1] is not job]
+                more = True
+                while more and self.tasks[job.uid][0][1].uid in promised:
+                    more = self._job(job)
+                if more:
+                    jobs[name].append((self.job_key(job), job))
+            heapify(jobs[name])
+
     def _jobs(self) -> dict[str, list[tuple[Any, SessionJob]]]:
         """The jobs that take part, by queue, as heaps."""
-        ssn, task_key = self.ssn, self.ssn.task_key
+        ssn, task_key = self.ssn, self._task_key()
         gated = "enqueue" in ssn.conf.actions
         found: dict[str, list[tuple[Any, SessionJob]]] = {}
         for uid in sorted(ssn.waiting):
@@ -159,6 +177,11 @@ class _Allocate:
         for heap in found.values():
             heapify(heap)
         return found
+
+    def _task_key(self) -> Callable[[SessionTask], Any]:
+        """The key of a job's tasks: those that room was made for come first."""
+        usual, promised = self.ssn.task_key, self.ssn.promised
+        return (lambda task: (task.uid not in promised, usual(task))) if promised else usual
 
     # --- one job ------------------------------------------------------------------------------------------------------
 
