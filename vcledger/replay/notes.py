@@ -18,7 +18,7 @@ NAMED_MAX = 3
 def notes_of(reading: Reading, world: World) -> list[str]:
     """What is to be said after a free replay."""
     return [
-        *passed_over(reading),
+        *passed_over(reading.late, reading.unread),
         *without_nodes(world.cache),
         *impossible(world.cache),
         *unknown_nodes(world.record),
@@ -26,13 +26,15 @@ def notes_of(reading: Reading, world: World) -> list[str]:
     ]
 
 
-def passed_over(reading: Reading) -> list[str]:
+def passed_over(late: int, unread: int = 0) -> list[str]:
     """Observations that were left out."""
     found = []
-    if reading.late:
-        found.append(f"{reading.late} observations go back in time (the record had got past them): they were left out")
-    if reading.unread:
-        found.append(f"{reading.unread} objects cannot be read as what they claim to be: they were left out")
+    if late:
+        what = "1 observation goes" if late == 1 else f"{late} observations go"
+        found.append(f"{what} back in time (the record had got past it): left out")
+    if unread:
+        what = "1 object" if unread == 1 else f"{unread} objects"
+        found.append(f"{what} cannot be read as what they claim to be: left out")
     return found
 
 
@@ -65,13 +67,18 @@ def unknown_nodes(record: Record) -> list[str]:
 
 def never_seen(world: World) -> list[str]:
     """Pods made from a Job's templates, as the record never had them."""
-    made = [course.key for course in world.courses.values() if not course.lives]
+    made = [course for course in world.courses.values() if not course.lives]
     if not made:
         return []
-    return [
-        f"{len(made)} pods were made from their Jobs' templates, as the recorded scheduler never let them in: how long "
-        f"they would run is unknown, so they run on ({listed(made)})"
-    ]
+    keys = listed(course.key for course in made)
+    line = (
+        f"{len(made)} pods were made from their Jobs' templates, as the recorded scheduler never let them in ({keys})"
+    )
+    if any(course.uid in world.placings and world.placings[course.uid].placed is not None for course in made):
+        line += (
+            ": how long they would run is unknown, so those that got a place run until their Job goes, or to the end"
+        )
+    return [line]
 
 
 def listed(keys: Iterable[str]) -> str:

@@ -18,7 +18,8 @@ from vcledger.ledger import cache_projection
 from vcledger.replay.deciding import PodOf
 from vcledger.replay.figures import Meter, usage, waits
 from vcledger.replay.freely import origin_of_job
-from vcledger.replay.notes import impossible, without_nodes
+from vcledger.replay.inputs import CHANGES
+from vcledger.replay.notes import impossible, passed_over, without_nodes
 from vcledger.replay.report import Counts, Progress, ReplayResult
 from vcledger.replay.result import ResultLedger
 from vcledger.replay.shadow import Shadow, events_of
@@ -203,11 +204,19 @@ def _progress(job: Job, shadow: Shadow) -> Progress:
     return Progress(shadow.position, job.first, job.last, shadow.now, shadow.asked, shadow.decisions)
 
 
+def _late(job: Job) -> int:
+    """Observations of the range that the record had got past."""
+    store = job.source.store
+    return sum(
+        1 for _ in store.read(after=job.first, to=job.last, cluster=job.cluster, types=tuple(CHANGES), late=True)
+    )
+
+
 def _report(
     job: Job, shadow: Shadow, sampler: Sampler, times: tuple[int, int], *, finished: bool, ledger: str
 ) -> ReplayResult:
     counts = Counts(**shadow.counts)
-    notes = [*without_nodes(shadow.cache), *impossible(shadow.cache)]
+    notes = [*passed_over(_late(job)), *without_nodes(shadow.cache), *impossible(shadow.cache)]
     if counts.unknown_node:
         notes.append(
             f"of {counts.unknown_node} pods that ran the record does not say on which node: there is no decision to "

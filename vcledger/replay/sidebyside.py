@@ -13,13 +13,15 @@ from vcledger.replay.engine import ReplayResult, Usage, Wait
 from vcledger.replay.told import seconds
 
 QUEUES_SHOWN = 8
+TRACES_SHOWN = 4
 NOTHING = "-"
 HIDDEN = ("pods", "ephemeral-storage")
 """Resources whose use nobody asks for."""
 
 
 class Row(NamedTuple):
-    """A figure: its name, what the record has of it ('-' for nothing), and a cell for each replay."""
+    """A figure: its name, what the record has of it ('-' for nothing; of several records 'A / B'), and a cell for each
+    replay."""
 
     figure: str
     recorded: str
@@ -98,10 +100,19 @@ def _measured(
             if apart != write(0):
                 cell += f" ({'+' if value > base else '-'}{apart})"
         cells.append(cell)
-    of_record = {NOTHING}
-    if recorded is not None:
-        of_record = {_text(recorded(one), write) for number, one in enumerate(results) if bases[number] == number}
-    return Row(figure, min(of_record) if len(of_record) == 1 else NOTHING, tuple(cells))
+    records: dict[tuple[str, int, int, int], str] = {}
+    for number, one in enumerate(results):
+        if recorded is not None and bases[number] == number:
+            trace = one.cluster, one.first, one.last, one.started
+            records.setdefault(trace, _text(recorded(one), write))
+    return Row(figure, _of_records(list(records.values())), tuple(cells))
+
+
+def _of_records(values: Sequence[str]) -> str:
+    """The cell of the record; of several traces that differ, one after the other."""
+    if len(set(values)) <= 1:
+        return values[0] if values else NOTHING
+    return " / ".join(values) if len(values) <= TRACES_SHOWN else NOTHING
 
 
 def _text(value: float | None, write: Callable[[float], str]) -> str:

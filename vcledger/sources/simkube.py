@@ -80,7 +80,8 @@ def parse(data: bytes) -> _Trace:
     try:
         version = _versions.decode(data).version
         if version != VERSION:
-            raise NotATrace(f"a SimKube trace of version {shown(str(version))}; only version {VERSION} can be read")
+            which = "that says no version" if version is None else f"of version {shown(repr(version))}"
+            raise NotATrace(f"a SimKube trace {which}; only version {VERSION} can be read")
         return _traces.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise NotATrace(f"no whole SimKube trace: {error}") from error

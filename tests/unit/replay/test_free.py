@@ -219,7 +219,7 @@ def test_bad_input_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
         source.store.append(told_events)
         result = free(source, tmp_path / "out.db")
     assert result.placed == 1
-    assert "1 observations go back in time (the record had got past them): they were left out" in result.notes
+    assert "1 observation goes back in time (the record had got past it): left out" in result.notes
     assert "no node has any example.com/fpga: default/g1-0 cannot be placed" in result.notes
 
 

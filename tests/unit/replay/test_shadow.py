@@ -173,6 +173,11 @@ def test_a_gang_breaks_with_its_node_but_not_by_a_deletion(tmp_path: Path) -> No
         assert shadow(source).gangs_broken_recorded == 1
 
 
+def test_what_goes_back_in_time_is_told(tmp_path: Path) -> None:
+    with ledger(tmp_path / "source.db", told(seen("ADDED", node("early", 9, cpu="8"), -60))) as source:
+        assert "1 observation goes back in time (the record had got past it): left out" in shadow(source).notes
+
+
 def test_a_pod_that_ran_nobody_knows_where_is_counted_apart(tmp_path: Path) -> None:
     gang = Gang(1, 1, 4, 0, 10)
     with ledger(tmp_path / "s.db", told(seen("MODIFIED", member(0, 0, gang, 7, "", "Running"), 2))) as source:

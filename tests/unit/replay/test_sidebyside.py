@@ -87,11 +87,27 @@ def test_waits_by_queue_where_there_are_several() -> None:
     assert list(table).index("wait p95, queue a") < list(table).index("wait p95, queue b")
 
 
-def test_traces_are_compared_with_their_own_base_and_have_no_common_record() -> None:
-    results = [result(placed=placed, placed_recorded=recorded) for placed, recorded in ((1, 1), (2, 1), (8, 9), (7, 9))]
-    assert Made(results, [0, 0, 2, 2]).table["placed"] == ("-", ("1", "2 (+1)", "8", "7 (-1)"))
+def test_traces_are_compared_with_their_own_base() -> None:
+    results = [
+        replace(result(placed=placed, placed_recorded=recorded), started=recorded)
+        for placed, recorded in ((1, 1), (2, 1), (8, 9), (7, 9))
+    ]
+    assert Made(results, [0, 0, 2, 2]).table["placed"] == ("1 / 9", ("1", "2 (+1)", "8", "7 (-1)"))
 
 
 def test_how_pods_compare_with_the_record() -> None:
     table = Made([result(counts=Counts(same_node=3, other_node=2, infeasible=1, only_here=4, only_there=5))], [0]).table
     assert [table[figure][1] for figure in list(table)[3:8]] == [("3",), ("2",), ("1",), ("4",), ("5",)]
+
+
+def test_the_records_of_several_traces_stand_one_after_the_other() -> None:
+    first, same = (
+        result(placed_recorded=25, pending_recorded=1),
+        result(placed_recorded=25, pending_recorded=1, placed=3),
+    )
+    other = replace(result(placed_recorded=30, pending_recorded=1), started=7)
+    table = Made([first, same, other], [0, 1, 2]).table
+    assert table["placed"][0] == "25 / 30"
+    assert table["pending at the end"][0] == "1"
+    many = [replace(result(placed_recorded=number), started=number) for number in range(5)]
+    assert Made(many, list(range(5))).table["placed"][0] == "-"

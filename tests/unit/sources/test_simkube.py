@@ -260,7 +260,8 @@ def test_importing_again_or_longer_adds_what_is_new(tmp_path: Path) -> None:
     ("data", "reason"),
     [
         (trace(version=3), "of version 3; only version 2"),
-        (trace(version="x"), "of version x; only version 2"),
+        (trace(version="2"), "of version '2'; only version 2"),
+        (trace(version=None), "that says no version; only version 2"),
         (msgspec.msgpack.encode([{"trackedObjects": {}}, [], {}, {}]), "of version 1, which says none"),
         (trace(at(0, deployment()))[:-40], "no whole SimKube trace: "),
         (trace(events=[{"ts": "soon"}]), "no whole SimKube trace: Expected `int`"),
