@@ -29,6 +29,8 @@ from volcano.objects.selectors import NO_SCHEDULE_EFFECTS, describe_taint
 PODS_MAX, ASKED_MAX = 2_000, 30
 """How many waiting pods are put to the node, and about how many that it would take `why` is asked."""
 
+DETAILS_SHOWN = 3
+
 ROOM = ("resources", "pod-count")
 
 
@@ -147,16 +149,30 @@ def _verdict(
 
 
 def _refused(refused: Sequence[tuple[PodRef, Sequence[Reason]]]) -> list[HeldBack]:
-    """The pods by the first reason that the scheduler would name, the most first."""
-    details: dict[str, str] = {}
+    """The pods by the first reason that the scheduler would name, the most first; with what it comes from, for how many
+    of them where that differs."""
+    details: dict[str, dict[str, int]] = {}
     pairs = []
     for ref, found in refused:
         text = scheduler_reasons(found)[0]
-        details.setdefault(text, next(one.detail for one in found if one.text == text))
+        detail = next(one.detail for one in found if one.text == text)
+        counts = details.setdefault(text, {})
+        counts[detail] = counts.get(detail, 0) + 1
         pairs.append((text, f"{ref.namespace}/{ref.name}"))
     return [
-        HeldBack(verdict=text, count=len(names), summary=details[text], names=names) for text, names in grouped(pairs)
+        HeldBack(verdict=text, count=len(names), summary=_numbered(details[text]), names=names)
+        for text, names in grouped(pairs)
     ]
+
+
+def _numbered(details: Mapping[str, int]) -> str:
+    """The details, the most frequent first, with how often where there are several."""
+    if len(details) == 1:
+        return next(iter(details))
+    ranked = sorted(details.items(), key=lambda item: (-item[1], item[0]))
+    told = [f"{detail} ({times}x)" for detail, times in ranked[:DETAILS_SHOWN]]
+    rest = sum(times for _, times in ranked[DETAILS_SHOWN:])
+    return "; ".join([*told, *([f"{rest} others"] if rest else [])])
 
 
 def _held_back(

@@ -6,7 +6,7 @@ Owns these verdicts. Must not know groups, queues or nodes. Called by `projectio
 from __future__ import annotations
 
 from projections.diagnosis.case import Case
-from projections.diagnosis.model import Evidence, Finding
+from projections.diagnosis.model import INFERRED, Evidence, Finding
 from projections.diagnosis.words import counted
 from volcano.objects.core import Pod
 
@@ -131,7 +131,7 @@ def _ran(pod: Pod | None) -> str:
 def deleted(case: Case) -> Finding | None:
     """Gone, or on its way out without ever having had a node."""
     if case.gone_at:
-        how = " (inferred: no watch saw it go)" if case.gone_known != "recorded" else ""
+        how = " (inferred: no watch saw it go)" if case.gone_known == INFERRED else ""
         before = _ran(case.pod)
         return Finding(
             verdict="deleted",

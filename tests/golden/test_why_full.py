@@ -223,6 +223,9 @@ def test_a_node_says_why_nothing_goes_there(
     assert answer.verdict == verdict in NODE_VERDICTS
     assert {one.verdict: one.count for one in answer.would_fit} == fits
     assert sum(one.count for one in [*answer.refused, *answer.would_fit]) == answer.waiting_total == answer.asked_about
+    if node == "cpu-0":
+        cpu = next(one for one in answer.refused if one.verdict == "Insufficient cpu")
+        assert cpu.summary.startswith("asks 6, idle 1 (of 8) (6x); asks 2, idle 1 (of 8) (5x)")
     assert len(plain(node_lines(answer)).splitlines()) <= LINES_MAX
 
 

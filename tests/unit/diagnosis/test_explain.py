@@ -88,6 +88,8 @@ def test_finished(phase: str) -> None:
 
 def test_placed_deleted_and_terminating() -> None:
     assert explain(case(pod(nodeName="n1", status={"phase": "Running"}, **GROUPED))).verdict == "scheduled"
+    simulated = case(pod(**GROUPED), gone_at="2026-01-01T00:00:05Z", gone_position=60, gone_known="recomputed")
+    assert "inferred" not in explain(simulated).causes[0]
     gone = explain(case(pod(**GROUPED), gone_at="2026-01-01T00:00:05Z", gone_position=60, gone_known="inferred"))
     assert gone.verdict == "deleted"
     assert gone.causes == ["it was deleted at 2026-01-01T00:00:05Z (inferred: no watch saw it go); it never had a node"]
