@@ -95,4 +95,4 @@ def _found(rows: Sequence[NodeVictims], enough: Sequence[NodeVictims]) -> str:
         )
     if any(row.preempt or row.reclaim for row in rows):
         return "on the nearest nodes the pods that may go hold too little"
-    return "no pod on the nearest nodes may be evicted for it"
+    return "no pod on the nearest nodes may be evicted for it by the scheduler"
