@@ -47,7 +47,11 @@ def check(
     with opened(db) as ledger:
         name = ledger.cluster(cluster)
         moment = moment_at(ledger, at, name)
-        verdicts = check_ledger(ledger, position=moment.position, cluster=name)
+        render.status(f"checking {ledger.store.head():,} events ...")
+        try:
+            verdicts = check_ledger(ledger, position=moment.position, cluster=name)
+        finally:
+            render.status("")
         note(*limits(ledger, name))
     if output is DataOutput.table:
         report(verdicts)

@@ -241,10 +241,8 @@ def waiting(
     found: list[Row] = []
     for row in rows:
         found.append(row)
-        if render.on_terminal():
-            typer.echo(f"\r{len(found)} waiting ...", nl=False, err=True)
-    if found and render.on_terminal():
-        typer.echo("\r\x1b[K", nl=False, err=True)
+        render.status(f"{len(found)} waiting ...")
+    render.status("")
     return found, nothing_further
 
 

@@ -91,6 +91,17 @@ def on_terminal() -> bool:
     return sys.stderr.isatty()
 
 
+def status(text: str) -> None:
+    """Shows on a terminal how far it has got, in the place of what was shown before; '' takes it away."""
+    if on_terminal():
+        typer.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+
+def so_far(what: str, done: int, of: int) -> None:
+    """`events: 12,000 of 29,412` on a terminal."""
+    status(f"{what}: {done:,} of {of:,}")
+
+
 # --- changes of quantities ----------------------------------------------------------------------------------------
 
 

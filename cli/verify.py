@@ -34,9 +34,11 @@ def verify(
 
     try:
         with opened(db) as ledger:
-            result = verified(ledger, every_snapshot=every_snapshot)
+            result = verified(ledger, every_snapshot=every_snapshot, progress=render.so_far)
     except LedgerCorrupt as error:
         fail(str(error), CHECK_FAILED)
+    finally:
+        render.status("")
     if output is DataOutput.table:
         report(result)
     else:

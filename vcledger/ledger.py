@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from eventstore import EventStore, open_store
-from eventstore.types import PruneReport, StoredEvent
+from eventstore.types import NotALedger, PruneReport, StoredEvent
 from projections.base import Projection
 from projections.cache import MODELS, Cache, CacheConfig, CacheProjection
 from projections.registry import PROJECTIONS
@@ -78,6 +78,8 @@ class Ledger:
     ) -> Ledger:
         """Opens `db`, a path or an SQLAlchemy URL; None means VCLEDGER_DB, else ./vcledger.db. Raises the typed errors
         of `eventstore`: LedgerMissing, NotALedger, LedgerNewer, LedgerOutdated, LedgerUnwritable, …"""
+        if db is not None and not db.strip():  # as of a shell's variable that is not set: the default is not meant
+            raise NotALedger("an empty name is no ledger")
         where = db or os.environ.get(DB_VARIABLE) or DB_DEFAULT
         return cls(open_store(where, create=create, read_only=read_only, upgrade=upgrade))
 

@@ -7,6 +7,7 @@ Called by `cli.verify`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from eventstore.types import SnapshotInfo, VerifyReport
@@ -58,7 +59,7 @@ def verify(
 
     Compared are all whole snapshots and the last changes of each chain, which rest on all before them;
     `every_snapshot` compares each one, which takes longer. `progress` is told (what, done, of)."""
-    log = ledger.store.verify()
+    log = ledger.store.verify(partial(progress, "events") if progress is not None else None)
     groups: dict[tuple[str, int, str], list[SnapshotInfo]] = {}
     for info in ledger.store.snapshots():
         groups.setdefault((info.projection, info.version, info.cluster), []).append(info)

@@ -310,3 +310,14 @@ def test_a_scheduler_command_line_that_is_none_is_named(call: Call, unschedulabl
     result = call("get", "nodes", "--scheduler-args", str(path), db=unschedulable)
     assert (result.exit_code, one_line(result.stderr)) == (2, True)
     assert f"--scheduler-args {path}: not a command line" in result.stderr
+
+
+@pytest.mark.parametrize("given", ["", "  "])
+def test_an_empty_name_is_not_the_default_ledger(
+    call: Call, unschedulable: Path, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VCLEDGER_DB", str(unschedulable))
+    result = call("stats", "--db", given)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: an empty name is no ledger (give another one with --db)\n"
+    assert call("stats").exit_code == 0

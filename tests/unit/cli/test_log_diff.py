@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cli import render
 from tests.processes import hearing_interrupts
 from tests.unit.cli.conftest import Call
 from tests.unit.vcledger import build
@@ -139,6 +140,18 @@ def test_verify_passes_and_names_the_head(call: Call, unschedulable: Path) -> No
     assert result.exit_code == 0
     assert result.stdout.endswith("verified\n")
     assert json.loads(call("verify", "-o", "json", db=unschedulable).stdout)["head_hash"] in result.stdout
+
+
+def test_what_takes_long_says_so_on_a_terminal(
+    call: Call, unschedulable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("verify", db=unschedulable).stderr == "", "nothing where nobody watches"
+    monkeypatch.setattr(render, "on_terminal", lambda: True)
+    head = json.loads(call("stats", "-o", "json", db=unschedulable).stdout)["events"]
+    for command, said in (("verify", f"events: {head:,} of {head:,}"), ("check", f"checking {head:,} events")):
+        result = call(command, db=unschedulable)
+        assert (result.exit_code, said in result.stderr) == (0, True)
+        assert result.stderr.endswith("\r"), "and takes it away again"
 
 
 def test_verify_of_changed_bytes_is_a_failed_check(call: Call, unschedulable: Path, tmp_path: Path) -> None:
