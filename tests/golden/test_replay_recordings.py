@@ -37,7 +37,9 @@ def test_no_recorded_node_is_refused(name: str, tmp_path: Path) -> None:
     assert result.counts.same_node + result.counts.other_node >= result.placed_recorded - 1
 
 
-@pytest.mark.parametrize("name", ["01-happy-gang", "02-unschedulable", "07-recorder-gap-apiserver-restart"])
+@pytest.mark.parametrize(
+    "name", ["01-happy-gang", "02-unschedulable", "03-volumes", "07-recorder-gap-apiserver-restart"]
+)
 def test_a_free_replay_places_whom_volcano_placed(name: str, tmp_path: Path) -> None:
     result = replayed(name, "free", tmp_path, out=str(tmp_path / "out.db"))
     assert (result.placed, result.pending) == (result.placed_recorded, result.pending_recorded)
