@@ -114,10 +114,12 @@ def asked() -> list[Use]:
         patch.setattr(FaultyPort, "do", recorded)
         for seed in SEEDS:
             assert simulate(seed, twice=False, shrink=False).ok
+        assert simulate(CROWDED_SEED, twice=False, shrink=False, crowd=True).ok
     return list(found)
 
 
 SEEDS = (1, 2)
+CROWDED_SEED = 7
 
 RECORDER: list[Use] = [
     (verb, kind.group, kind.resource, "") for kind in KINDS if kind.group != "events.k8s.io" for verb in READS
@@ -136,6 +138,7 @@ def test_the_recorder_may_look_at_what_it_records(plane: ControlPlane) -> None:
 def test_the_scheduler_may_do_what_the_bind_flow_does(plane: ControlPlane, asked: list[Use]) -> None:
     wanted = list(dict.fromkeys([*SCHEDULER_READS, *asked]))
     assert ("create", "", "pods", "binding") in wanted and ("update", "", "persistentvolumeclaims", "") in wanted
+    assert ("delete", "", "pods", "") in wanted
     assert [use for use in wanted if not allowed(plane, "scheduler", use)] == []
     assert sorted(dict.fromkeys(role_of("scheduler"))) == sorted(wanted)
 

@@ -54,14 +54,15 @@ def gang(
     least: int | None = None,
     ballast: str = "",
     to: str = "",
+    of: str = "default",
 ) -> list[str]:
-    """A PodGroup and its pods. `claims`: of each pod by its number; `ballast`: an annotation of theirs; `to`: they may
-    go to nodes that are `only` for these. The pods' names."""
+    """A PodGroup of a queue (`of`) and its pods. `claims`: of each pod by its number; `ballast`: an annotation of
+    theirs; `to`: they may go to nodes that are `only` for these. The pods' names."""
     body = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": name},
-        "spec": {"minMember": size if least is None else least, "queue": "default"},
+        "spec": {"minMember": size if least is None else least, "queue": of},
     }
     plane.request("POST", f"{VOLCANO}/namespaces/{namespace}/podgroups", body, code=201)
     names = [f"{name}-{index}" for index in range(size)]
