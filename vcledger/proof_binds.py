@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from projections.cache.state import Cache, CacheConfig
+from projections.cache.tasks import OWN_CLAIM
 from projections.diagnosis.amounts import add, exceeding
 from projections.diagnosis.nodes import Evaluation
 from projections.diagnosis.views import Amounts, PlacedPod, TaskView
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 
 AT_ONCE, IN_ITS_CYCLE, REFUSED, UNSEEN = "at once", "in its cycle", "refused", "unseen"
 HOWS = (AT_ONCE, IN_ITS_CYCLE, REFUSED, UNSEEN)
-"""How a bind came out: let through in the state before it, or in another of its cycle's; refused in all; or the record
-has the pod only from when it had its node, so that there is nothing to judge."""
+"""How a bind came out: let through in the state before it, or in another of its cycle's; refused in all; or there is
+nothing to judge, as the record has the pod only from when it had its node, or nowhere has the node, a claim of the pod
+or the volume of one."""
 
 
 class Judged(NamedTuple):
@@ -70,7 +72,39 @@ def judge_binds(
         again = [one for one in part.placements if judged[one.position].how == REFUSED]
         for position in _let_through(where, part, again, period_micros) if again else ():
             judged[position] = judged[position]._replace(how=IN_ITS_CYCLE)
+    for one in binds:
+        if judged[one.position].how == REFUSED and _rests_on_unseen(where, one):
+            judged[one.position] = judged[one.position]._replace(how=UNSEEN)
     return [judged[one.position] for one in binds]
+
+
+def _rests_on_unseen(where: _Where, placed: Placement) -> bool:
+    """Whether the record, up to the bind, never has its node, a claim of its pod, or the volume that one is bound to:
+    what a record of some kinds only lacks, or one that begins without a list."""
+    [(_, cache)] = where.ledger.caches(
+        [placed.position - 1], cluster=where.cluster, model=where.model, config=where.config
+    )
+    ref = cache.pods.get(placed.key)
+    keys = [(placed.namespace, name.removeprefix(OWN_CLAIM)) for name in ref.claims] if ref is not None else []
+    claims = [cache.claims.get(f"{namespace}/{name}") for namespace, name in keys]
+    volumes = [claim.spec.volume_name for claim in claims if claim is not None and claim.spec.volume_name]
+    rests_on = [("Node", "", placed.node)]
+    rests_on += [("PersistentVolumeClaim", namespace, name) for namespace, name in keys]
+    rests_on += [("PersistentVolume", "", name) for name in volumes]
+    return any(_is_unseen(where, kind, namespace, name, placed.position) for kind, namespace, name in rests_on)
+
+
+def _is_unseen(where: _Where, kind: str, namespace: str, name: str, position: int) -> bool:
+    found = where.ledger.store.read(
+        to=position,
+        cluster=where.cluster,
+        kinds=kind,
+        namespace=namespace,
+        name=name,
+        types=codec.OBJECT_TYPES,
+        limit=1,
+    )
+    return next(iter(found), None) is None
 
 
 def _let_through(where: _Where, part: Cycle, binds: Sequence[Placement], period_micros: int) -> list[int]:

@@ -123,4 +123,4 @@ if __name__ == "__main__":
     write()
 
 
-__all__ = ["NAMES", "REPLAYED", "Recording", "computed", "on_the_page"]
+__all__ = ["CLUSTER", "NAMES", "REPLAYED", "Recording", "computed", "on_the_page"]

@@ -9,10 +9,14 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.golden.proof_page import NAMES, REPLAYED, Recording, computed, on_the_page
-from vcledger.ledger import Ledger
+from tests.golden.proof_page import CLUSTER, NAMES, REPLAYED, Recording, computed, on_the_page
+from vcledger.ledger import DEFAULT_MODEL, Ledger
 from vcledger.proof import proof
+from vcledger.proof_choices import judge_choices
+from vcledger.proof_dice import LOWER
+from vcledger.proof_log import cycles
 from vcledger.proof_words import ANSWER, HOWS, THROWN, WORD_FOR_WORD
+from vcledger.scheduler.session.conf import read_conf
 
 FAST = ("07",)
 
@@ -71,6 +75,17 @@ def test_the_nodes_of_the_binds_are_among_those_that_the_session_scores_best(
     assert len(real.choices) == len(real.binds)
     told = [(one.placement.position, one.placement.key, one.placement.node, one.how) for one in real.choices]
     assert real.could >= (0.6 if name == "05" else 0.95) * seen, told
+
+
+def test_scores_of_another_configuration_are_noticed(found: Mapping[str, Recording]) -> None:
+    """Without binpack the session would have spread the pods of 07: most recorded nodes are not the best then."""
+    one = found["07"]
+    conf = read_conf(one.conf.replace("  - name: binpack\n", ""))
+    with Ledger.open(one.ledger, read_only=True) as ledger:
+        parts = cycles(ledger, CLUSTER, one.config)
+        spread = judge_choices(ledger, CLUSTER, parts, DEFAULT_MODEL, one.config, conf)
+    assert sum(choice.how == LOWER for choice in spread) > len(spread) // 2
+    assert not any(choice.how == LOWER for choice in one.proof.choices)
 
 
 @pytest.mark.parametrize("name", each(*NAMES))

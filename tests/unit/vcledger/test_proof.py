@@ -106,6 +106,27 @@ def test_a_bind_that_fits_is_let_through_and_one_that_does_not_is_refused(tmp_pa
     assert refused.reasons == ("Insufficient cpu: asks 6, idle 2 (of 8)",)
 
 
+@pytest.mark.parametrize("rests_on", ["a node", "a claim", "nothing"])
+def test_what_the_record_never_has_is_nothing_to_judge_by(tmp_path: Path, rests_on: str) -> None:
+    """A record without nodes, or without claims, refuses no bind for that; what it has is judged as ever."""
+    named = "n7" if rests_on == "a node" else "n1"
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}] if rests_on == "a claim" else []
+    asks = "9" if rests_on == "nothing" else "1"
+    events = [
+        *added(*BASE, pod("a", 3, cpu=asks, spec={"volumes": volumes})),
+        changed(1, pod("a", 4, cpu=asks, node_name=named, spec={"volumes": volumes})),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert hows(proof(ledger)) == [REFUSED if rests_on == "nothing" else UNSEEN]
+
+
+def test_a_node_that_is_gone_is_refused(tmp_path: Path) -> None:
+    gone = build.seen("DELETED", node("n1", 4), 0.2)
+    events = [*added(*TWO, pod("a", 3, cpu="1")), gone, changed(5, pod("a", 5, cpu="1", node_name="n1"))]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert hows(proof(ledger)) == [REFUSED]
+
+
 def test_room_that_is_only_being_released_is_none_for_a_bind(tmp_path: Path) -> None:
     ending = pod("a", 5, cpu="6", node_name="n1", phase="Running")
     ending["metadata"]["deletionTimestamp"] = "2026-03-01T03:00:30Z"
