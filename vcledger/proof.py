@@ -259,6 +259,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return 2
     sys.stdout.write("\n".join([*_told(found, conf is not None), ""]))
+    missing = [
+        name for name, given in (("--conf", asked.conf), ("--scheduler-args", asked.scheduler_args)) if not given
+    ]
+    if missing and found.differing:
+        sys.stderr.write(
+            f"made without {' and '.join(missing)}: what the scheduler was told there may make the difference\n"
+        )
     return 1 if found.refused else 0
 
 

@@ -462,12 +462,14 @@ def test_the_tables_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     path, conf = str(tmp_path / "ledger.db"), tmp_path / "conf.yaml"
     conf.write_text(CONF, encoding="utf-8")
     assert main([path]) == 0
-    text = capsys.readouterr().out
+    text, hint = capsys.readouterr()
+    assert hint.startswith("made without --conf and --scheduler-args: ")
     assert "| may be assigned | 0 | 0 | 0 | 1 | 0 | 0 | 0 | 0 |" in text
     assert "## Choices" not in text
     assert "ours: Pod default/a can possibly be assigned to n1, once minAvailable is satisfied" in text
     assert main([path, "--conf", str(conf)]) == 0
-    text = capsys.readouterr().out
+    text, hint = capsys.readouterr()
+    assert hint == "", "all sentences come out"
     assert "| may be assigned | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 0 |" in text
     assert "## Choices" in text
     assert "ours:" not in text
