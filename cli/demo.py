@@ -31,6 +31,8 @@ def demo(
     if db is not None:
         if db.exists():
             fail(f"{db} exists: name a new file for the demo's ledger, or remove it")
+        if not db.parent.is_dir():
+            fail(f"the folder {db.parent} is not there: make it first")
         walk(steps(), str(db))
         typer.echo(f"\nThe ledger is {db}. Go on with: vcledger log pod/mem-hog-w-0 --cluster capacity --db {db}")
         return

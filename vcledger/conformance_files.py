@@ -51,6 +51,8 @@ def files(paths: list[Path]) -> list[Path]:
             if not inside:
                 raise NotConformanceInput(f"{path} has no vectors (.json) and no scenarios (.jsonl)")
             found += inside
+        elif not path.exists():
+            raise NotConformanceInput(f"{path}: no such file or folder")
         elif path.suffix in (".json", ".jsonl"):
             found.append(path)
         else:

@@ -34,6 +34,7 @@ def test_its_python_passes(tmp_path: Path) -> None:
 def test_the_kit_has_what_it_says() -> None:
     assert all(getattr(kit, name) is not None for name in kit.__all__)
     assert sorted(kit.__all__) == sorted(kit._WHERE)
+    assert {*kit.__all__, "__doc__"} <= {*dir(kit)}
     with pytest.raises(AttributeError, match="has no attribute 'Dog'"):
         kit.Dog  # noqa: B018
 

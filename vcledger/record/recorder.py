@@ -112,7 +112,7 @@ class Recorder(Running):
         if not options.scopes:
             raise VcledgerError("there is nothing to record: name at least one kind")
         if not cluster or not cluster.isprintable() or len(cluster) > 253:
-            raise VcledgerError(f"{cluster!r} is no name for a cluster")
+            raise VcledgerError(f"{cluster[:80]!r} is no name for a cluster: 1 to 253 characters that can be printed")
         super().__init__(clock)
         self.db, self.cluster, self.port, self.options, self.told = db, cluster, port, options, told
         self.meters = Meters()

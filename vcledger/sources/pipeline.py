@@ -95,7 +95,7 @@ class Import:
         self, cluster: str, options: ImportOptions, progress: Progress | None, clock: Callable[[], int] = now_micros
     ) -> None:
         if not cluster or not cluster.isprintable() or len(cluster) > 253:
-            raise VcledgerError(f"{cluster!r} is no name for a cluster")
+            raise VcledgerError(f"{cluster[:80]!r} is no name for a cluster: 1 to 253 characters that can be printed")
         if options.max_line_bytes < LIMIT_MIN:
             raise VcledgerError(f"--max-line-size must be at least {LIMIT_MIN} bytes")
         if options.observed_at is not None and options.observed_at > clock():

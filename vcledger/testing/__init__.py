@@ -63,6 +63,11 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(where), _OTHERWISE.get(name, name))
 
 
+def __dir__() -> list[str]:
+    """The names, though none of them is loaded: a shell or an editor that completes asks for them."""
+    return sorted({*globals(), *_WHERE})
+
+
 __all__ = [
     "INVARIANTS",
     "ApiPortContract",

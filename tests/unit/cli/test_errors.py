@@ -321,3 +321,21 @@ def test_an_empty_name_is_not_the_default_ledger(
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "error: an empty name is no ledger (give another one with --db)\n"
     assert call("stats").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("conformance", "{}/none"), "{}/none: no such file or folder"),
+        (("conformance", "{}/none.jsonl"), "{}/none.jsonl: no such file or folder"),
+        (("demo", "--db", "{}/none/demo.db"), "the folder {}/none is not there: make it first"),
+        (("import", "{}", "--cluster", "x" * 254), f"'{'x' * 80}' is no name for a cluster: 1 to 253 characters"),
+        (("import", "{}", "--cluster", ""), "'' is no name for a cluster: 1 to 253 characters"),
+    ],
+)
+def test_what_is_not_there_or_no_name_is_said_before_anything_is_done(
+    call: Call, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    result = call(*(word.format(tmp_path) for word in words))
+    assert (result.exit_code, result.stdout, one_line(result.stderr)) == (2, "", True), result.output
+    assert said.format(tmp_path) in result.stderr
