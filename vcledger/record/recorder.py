@@ -156,6 +156,9 @@ class Recorder(Running):
         store, db, lease = ledger.store, location(ledger), role.lease
         telling = Telling(self.told)
         begins = resume.begins(store, self.cluster, self.options.scopes)
+        others = store.clusters()
+        if others and self.cluster not in others:
+            self.told(f"cluster {self.cluster} is new in this ledger, which has {', '.join(others)}")
         self._warn_of_clock(store.high_water(self.cluster) if self.cluster in store.clusters() else None)
         origin = self._started(ledger, lease)
         self.feeds = [self._feed(scope, origin, begins[scope]) for scope in self.options.scopes]

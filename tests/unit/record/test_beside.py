@@ -126,6 +126,21 @@ def test_a_clock_behind_the_ledger_makes_nothing_late(server: Server, db: Path) 
     assert "what is recorded until then is dated at that moment" in run.lines[0]
 
 
+def test_a_cluster_that_is_new_beside_others_is_said(server: Server, db: Path) -> None:
+    """Whoever forgot --cluster would else find the same cluster twice, and no command that works without the name."""
+    server.node("n1")
+    with Ledger.open(str(db), create=True) as ledger:
+        first = json.dumps({"kind": "Node", "apiVersion": "v1", **node_now(server, "n1")}).encode()
+        ledger.store.append(
+            [observation_of(cluster="other", kind="Node", change="ADDED", payload=first, observed_at=SECOND)]
+        )
+    said = f"cluster {CLUSTER} is new in this ledger, which has other"
+    for told in (True, False):
+        with Running(db, server) as run:
+            run.watching()
+        assert (said in run.lines) == told, "once, at its first run"
+
+
 def test_a_ledger_that_stalls_holds_the_watches_back_and_memory_is_bounded(
     server: Server, db: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
