@@ -20,6 +20,7 @@ from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.podaffinity import InterPodAffinity
 from projections.diagnosis.views import ClusterView, NodeView, PlacedPod
 from projections.diagnosis.volumes import Chosen
+from vcledger.scheduler.session.around import Arounds
 from vcledger.scheduler.session.columns import POD_COUNT, KeptColumns, Mask, ShapeColumns
 from vcledger.scheduler.session.framework import Session
 from vcledger.scheduler.session.model import SessionTask
@@ -62,6 +63,7 @@ class Feasible:
         self.mirror = mirror
         self.statics = Statics(mirror)
         self.kept = KeptColumns(mirror, self.statics)
+        self.arounds = Arounds(mirror, self.statics)
         self.checks: frozenset[str] = ALL_CHECKS
         self.predicates: Sequence[Callable[[SessionTask], Mask | None]] = ()
         self.coming: dict[str, tuple[SessionTask, str]] = {}
@@ -82,6 +84,7 @@ class Feasible:
     def forget(self) -> None:
         """Lets go of what is kept for shapes."""
         self.kept.forget()
+        self.arounds.forget()
         self._refusals.clear()
 
     def object_changed(self, row: int, node: Node | None) -> bool:
@@ -98,6 +101,7 @@ class Feasible:
         self.leaving.clear()
         self.chosen.clear()
         self._came.clear()
+        self.arounds.crowd.undo_all()
         self._there.clear()
         self._evaluated = None
 
@@ -106,6 +110,7 @@ class Feasible:
     def come(self, task: SessionTask, node: str) -> None:
         """A task was given a node."""
         self.coming[task.uid] = (task, node)
+        self._count(task, node)
         if task.like is not None and task.like.repels:
             self.repelling[task.uid] = None
             self._away.clear()
@@ -116,17 +121,36 @@ class Feasible:
         if self.repelling.pop(task.uid, self) is None:
             self._away.clear()
         self.chosen.pop(task.uid, None)
+        self.arounds.crowd.undo(task.uid)
         self._came.pop(task.uid, None)
 
     def leave(self, task: SessionTask) -> None:
         """A task was told to go."""
         self.leaving[task.uid] = task
+        if self.arounds.crowd.used:
+            self.arounds.crowd.leave(task.key, task.uid)
         self._away.clear()
 
     def stay(self, task: SessionTask) -> None:
         """The reverse."""
         self.leaving.pop(task.uid, None)
+        self.arounds.crowd.undo(task.uid)
         self._away.clear()
+
+    def _count(self, task: SessionTask, node: str) -> None:
+        one = self._came_to(task, node) if self.arounds.crowd.used else None
+        if one is not None:
+            self.arounds.crowd.come(one)
+
+    def _came_to(self, task: SessionTask, node: str) -> PlacedPod | None:
+        """A task as a pod on the node that the session gave it; None when its pod is unknown."""
+        came = self._came.get(task.uid)
+        if came is None or came.node != node:
+            pod = self.mirror.pod(task)
+            if pod is None:
+                return None
+            came = self._came[task.uid] = PlacedPod.of(pod, node)
+        return came
 
     def take_volumes(self, task: SessionTask, row: int) -> None:
         """What the claims of a task take on its node is not there for others."""
@@ -169,6 +193,9 @@ class Feasible:
             return mask & ~away
         if not self.special(task) or not mask.any():
             return mask
+        around = self.around(task)
+        if around is not None:
+            return mask & around
         evaluation = self.evaluation(task)
         if evaluation is None or problem_of(evaluation, self.checks):
             return np.zeros(len(mask), dtype=bool)
@@ -180,6 +207,21 @@ class Feasible:
         for row in np.flatnonzero(mask).tolist():
             mask[row] = not refuses(asked.on(row))
         return mask
+
+    def around(self, task: SessionTask) -> Mask | None:
+        """The nodes whose pods let a task there that looks at others; None where each has to be asked."""
+        if self.mirror.pod(task) is None or task.key not in self.mirror.cache.pods:
+            return np.zeros(len(self.table), dtype=bool)
+        if not task.like.countable:
+            return None
+        crowd = self.arounds.crowd
+        if not crowd.used:
+            crowd.catch_up()
+            for other, node in self.coming.values():
+                self._count(other, node)
+            for gone in self.leaving.values():
+                crowd.leave(gone.key, gone.uid)
+        return self.arounds.mask(task, self.views(), self.checks)
 
     def kept_away(self, task: SessionTask) -> Mask | None:
         """The nodes from which pods that are there keep a task that itself looks at none; None for none of them."""
@@ -249,6 +291,9 @@ class Feasible:
             return False
         if not self.special(task):
             return True
+        around = self.around(task)
+        if around is not None:
+            return bool(around[row])
         evaluation = self.evaluation(task)
         if evaluation is None or problem_of(evaluation, self.checks):
             return False
@@ -322,13 +367,9 @@ class Feasible:
         placed = [one for one in known if one.uid not in gone] if gone else list(known)
         for task, node in self.coming.values():
             if everyone or (task.like is not None and task.like.repels):
-                came = self._came.get(task.uid)
-                if came is None or came.node != node:
-                    pod = self.mirror.pod(task)
-                    if pod is None:
-                        continue
-                    came = self._came[task.uid] = PlacedPod.of(pod, node)
-                placed.append(came)
+                came = self._came_to(task, node)
+                if came is not None:
+                    placed.append(came)
         return placed
 
     def views(self) -> list[NodeView]:

@@ -95,7 +95,7 @@ class Mirror:
         self.waiting: dict[str, SessionJob] = {}
         self.unadmitted: dict[str, SessionJob] = {}
         self.queues: dict[str, SessionQueue] = {}
-        self._placed = PlacedPods(self.cache, self.pod_of)
+        self.placed = PlacedPods(self.cache, self.pod_of)
         self.revision = 0
         self._tasks_of: dict[str, list[tuple[str, str]]] = {}
         self._nodes_of: dict[str, tuple[str, ...]] = {}
@@ -241,7 +241,7 @@ class Mirror:
             self._dirty_nodes[name] = None
         if now:
             self._nodes_of[key] = now
-        self._placed.see(key, ref)
+        self.placed.see(key, ref)
         return [uid for uid, _ in pairs]
 
     def _task(self, uid: str, task_uid: str, ref: PodRef | None) -> bool:
@@ -290,11 +290,11 @@ class Mirror:
     @property
     def guarded(self) -> Mapping[str, PlacedPod]:
         """The pods on nodes that have an anti-affinity of their own, by key."""
-        return self._placed.guarded
+        return self.placed.guarded
 
     def all_placed(self) -> Mapping[str, PlacedPod]:
         """The pods on nodes, by key."""
-        return self._placed.all()
+        return self.placed.all()
 
     # --- jobs and queues ----------------------------------------------------------------------------------------------
 

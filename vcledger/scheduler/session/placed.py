@@ -13,20 +13,39 @@ from projections.diagnosis.podaffinity import anti_affinity_terms
 from projections.diagnosis.views import PlacedPod
 from volcano.objects.core import Pod
 
+_LOG_MAX = 200_000
+
 
 class PlacedPods:
-    """`guarded` are those with a required anti-affinity of their own, by key."""
+    """`guarded` are those with a required anti-affinity of their own, by key. Once all are kept, `log` has what became
+    of each (before, after), for whoever reads on from where it was; it begins anew with another `epoch`."""
 
     def __init__(self, cache: Cache, pod_of: Callable[[PodRef], Pod | None]) -> None:
         self.cache, self.pod_of = cache, pod_of
         self.guarded: dict[str, PlacedPod] = {}
         self._all: dict[str, PlacedPod] | None = None
+        self.log: list[tuple[PlacedPod | None, PlacedPod | None]] = []
+        self.epoch = 0
 
     def see(self, key: str, ref: PodRef | None) -> None:
         """A pod as it is now; None: it is gone."""
         self.guarded.pop(key, None)
-        if self._all is not None:
-            self._all.pop(key, None)
+        if self._all is None:
+            self._see(key, ref)
+            return
+        before = self._all.pop(key, None)
+        self._see(key, ref)
+        after = self._all.get(key)
+        if before is not None or after is not None:
+            self.log.append((before, after))
+        if len(self.log) > _LOG_MAX:
+            self._renew()
+
+    def _renew(self) -> None:
+        self.log.clear()
+        self.epoch += 1
+
+    def _see(self, key: str, ref: PodRef | None) -> None:
         if ref is None or not ref.node_name or ref.phase in {"Succeeded", "Failed"}:
             return
         if self._all is None and not ref.flags & HAS_ANTI_AFFINITY:
@@ -46,7 +65,8 @@ class PlacedPods:
             self._all = {}
             for key, ref in self.cache.pods.items():
                 if ref.node_name:
-                    self.see(key, ref)
+                    self._see(key, ref)
+            self._renew()
         return self._all
 
 

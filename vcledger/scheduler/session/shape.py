@@ -14,7 +14,7 @@ import numpy as np
 
 from projections.diagnosis.nodes import looks_at_pods, uses_volumes
 from projections.diagnosis.podaffinity import anti_affinity_terms
-from projections.diagnosis.views import INDEX_LABEL
+from projections.diagnosis.views import INDEX_LABEL, host_ports
 from vcledger.scheduler.session.model import Resources, Vector
 from vcledger.scheduler.session.nodes import Rows
 from volcano.objects.core import Container, Pod, PodSpec
@@ -35,7 +35,8 @@ class Shape:
     """`pod` is one of those that have it. `selector` is the key of what picks nodes by their objects (selector, node
     affinity, tolerations); `columns` are the resources that are compared with what a node has: cpu and memory always,
     others when they are asked. `looks` says that it matters which pods are where, `volumes` that it has some, `repels`
-    that it keeps others away; `unasked` is what it counts for beyond its request."""
+    that it keeps others away; `unasked` is what it counts for beyond its request. `countable`: where it may go follows
+    from how many pods of which labels are in a topology domain."""
 
     pod: Pod
     request: Vector
@@ -46,6 +47,7 @@ class Shape:
     volumes: bool = False
     repels: bool = False
     unasked: tuple[float, float] = ALL_ASKED
+    countable: bool = False
 
     @property
     def plain(self) -> bool:
@@ -80,6 +82,7 @@ class Shapes:
             columns = np.array([known[name] for name in names if name in known], dtype=np.intp)
             repels = bool(anti_affinity_terms(spec.affinity))
             found = Shape(pod, request, columns, best_effort, selector, looks, volumes, repels, beyond)
+            found.countable = looks and not volumes and _is_countable(pod)
             self._known[key] = found
         return found
 
@@ -96,6 +99,14 @@ class Shapes:
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+def _is_countable(pod: Pod) -> bool:
+    """Whether a pod that looks at others does so by labels that all pods of its shape share, and not at ports."""
+    spec = pod.spec
+    return not host_ports(pod) and INDEX_LABEL.encode() not in _encode(
+        (spec.affinity, spec.topology_spread_constraints)
+    )
 
 
 def unasked(pod: Pod) -> tuple[float, float]:
