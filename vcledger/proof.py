@@ -21,7 +21,7 @@ from projections.cache.state import CacheConfig
 from vcledger.errors import VcledgerError
 from vcledger.ledger import DEFAULT_CONFIG, DEFAULT_MODEL, Ledger
 from vcledger.proof_binds import HOWS as BIND_HOWS
-from vcledger.proof_binds import REFUSED, Judged, judge_binds
+from vcledger.proof_binds import REFUSED, UNSEEN, Judged, judge_binds
 from vcledger.proof_choices import COULD, NOT_SEEN, Choice, judge_choices
 from vcledger.proof_choices import HOWS as CHOICE_HOWS
 from vcledger.proof_log import PERIOD_MICROS, cycles
@@ -112,10 +112,15 @@ def proof(
     name = ledger.cluster(cluster)
     speaks: Speaks = session_speaker(conf) if conf is not None else TrialSpeaker
     parts = cycles(ledger, name, config, period_micros)
+    binds = judge_binds(ledger, name, parts, model, config, period_micros)
+    choices = judge_choices(ledger, name, parts, model, config, conf) if conf is not None else []
     return Proof(
-        binds=judge_binds(ledger, name, parts, model, config, period_micros),
+        binds=binds,
         sentences=compare_words(ledger, name, parts, model, config, speaks),
-        choices=judge_choices(ledger, name, parts, model, config, conf) if conf is not None else (),
+        choices=[
+            choice._replace(how=NOT_SEEN) if bind.how == UNSEEN else choice
+            for bind, choice in zip(binds, choices, strict=False)
+        ],
     )
 
 

@@ -117,7 +117,9 @@ def test_what_the_record_never_has_is_nothing_to_judge_by(tmp_path: Path, rests_
         changed(1, pod("a", 4, cpu=asks, node_name=named, spec={"volumes": volumes})),
     ]
     with ledger_of(tmp_path, *events) as ledger:
-        assert hows(proof(ledger)) == [REFUSED if rests_on == "nothing" else UNSEEN]
+        found = proof(ledger, conf=read_conf(CONF))
+    assert hows(found) == [REFUSED if rests_on == "nothing" else UNSEEN]
+    assert [one.how for one in found.choices] == [WAITS if rests_on == "nothing" else NOT_SEEN]
 
 
 def test_a_node_that_is_gone_is_refused(tmp_path: Path) -> None:
