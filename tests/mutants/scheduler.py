@@ -162,8 +162,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "condition-said-again",
         _EVENTS,
-        "        same\n        and written is not None",
-        "        False\n        and written is not None",
+        "    if same and written is not None and (not written.version",
+        "    if False and written is not None and (not written.version",
         "A condition that has just been written is written again before the watch shows it.",
         BINDING,
     ),
