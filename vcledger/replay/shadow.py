@@ -333,10 +333,13 @@ class Shadow:
         return min(found, default=self.now)
 
     def _stayers(self) -> None:
-        """Asks about jobs that the record leaves pending."""
+        """Asks about jobs that the record leaves pending; not where pods run and no node is named for any: then nothing
+        is known to be in use, and whoever waits would be placed."""
         if self.decider is None:
             return
         self._stayed_at = self.now
+        if self.counts["unknown_node"] and not self.decisions:
+            return
         some = self._some_stayers()
         if some:
             self._hear(some, {})

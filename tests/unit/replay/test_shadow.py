@@ -173,6 +173,24 @@ def test_a_gang_breaks_with_its_node_but_not_by_a_deletion(tmp_path: Path) -> No
         assert shadow(source).gangs_broken_recorded == 1
 
 
+def test_nothing_is_asked_of_a_record_that_names_no_nodes(tmp_path: Path) -> None:
+    gang = Gang(1, 1, 4, 0, 10)
+    waiting = [
+        seen("ADDED", group(1, gang, 8), 3),
+        seen("MODIFIED", {**group(1, gang, 9), "status": {"phase": "Inqueue"}}, 3),
+        seen("ADDED", member(1, 0, gang, 10, "", "Pending"), 3),
+        seen("ADDED", node("n2", 11, cpu="8"), 30),
+        seen("ADDED", node("n3", 12, cpu="8"), 60),
+    ]
+    ran = seen("MODIFIED", member(0, 0, gang, 7, "", "Running"), 2)
+    with ledger(tmp_path / "unknown.db", told(ran, *waiting)) as source:
+        result = shadow(source)
+    assert (result.cycles, result.counts.only_here, result.counts.unknown_node) == (0, 0, 1)
+    named = seen("MODIFIED", member(0, 0, gang, 7, "n0", "Running"), 2)
+    with ledger(tmp_path / "named.db", told(named, *waiting)) as source:
+        assert shadow(source).counts.only_here == 1
+
+
 def test_what_goes_back_in_time_is_told(tmp_path: Path) -> None:
     with ledger(tmp_path / "source.db", told(seen("ADDED", node("early", 9, cpu="8"), -60))) as source:
         assert "1 observation goes back in time (the record had got past it): left out" in shadow(source).notes
