@@ -25,6 +25,7 @@ def _first(*names: str) -> tuple[str, ...]:
 BINDING, VOLUMES, CHECKS = _first("binding"), _first("volumes"), _first("checks", "volumes")
 QUEUES, RECOVERY, HOUSE = _first("queues"), _first("recovery"), _first("housekeeping")
 HANDLER = _first("handler")
+CYCLE, STATUSES = _first("cycle"), _first("statuses")
 RUNTIME = ("tests/unit/runtime", *FLOW)
 SNAPSHOT = ("tests/stateful/test_flow_snapshots.py", "tests/golden/test_snapshot_layout.py", *FLOW)
 MATCH = (f"{UNIT}/test_volumes.py", "tests/unit/diagnosis/test_volumes.py", *FLOW)
@@ -49,6 +50,11 @@ _SNAPSHOT = "vcledger/scheduler/snapshot.py"
 _LOOP = "vcledger/runtime/loop.py"
 _MATCH = "projections/diagnosis/volumes.py"
 _GANG = "projections/diagnosis/gang.py"
+_CYCLE = "vcledger/scheduler/cycle.py"
+_STATUSES = "vcledger/scheduler/statuses.py"
+_WRITTEN = "vcledger/scheduler/written.py"
+_CLOSING = "vcledger/scheduler/session/closing.py"
+_GANG_PLUGIN = "vcledger/scheduler/session/plugins/gang.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # --- what a failure has to leave behind ---
@@ -607,19 +613,76 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "gang-in-part",
-        _ALLOCATE,
-        "if trial.placed and not trial.short:",
-        "if trial.placed:",
+        _GANG_PLUGIN,
+        "return ready >= job.min_available or ready + job.pending_best_effort >= job.min_available",
+        "return ready > 0",
         "As much of a gang as fits is bound.",
-        BINDING,
+        CYCLE,
     ),
     Mutant(
         "gang-volumes-not-reserved",
-        _ALLOCATE,
-        "reserved += [one.volume for one in plan.bindings]",
+        _CYCLE,
+        "self.reserved += [said.volume for said in plan.bindings]",
         "pass",
         "Two members of a gang are given one volume.",
-        VOLUMES,
+        CYCLE,
+    ),
+    # --- statuses ---
+    Mutant(
+        "phase-by-what-is-on-its-way",
+        _CLOSING,
+        "scheduled = completed + job.count(_RUNNING, _BOUND)",
+        "scheduled = completed + job.ready_count",
+        "A PodGroup is Running while its pods are still being bound.",
+        STATUSES,
+    ),
+    Mutant(
+        "status-sent-before-the-last-is-seen",
+        _WRITTEN,
+        "return not unseen(held, uid, seen)",
+        "return True",
+        "A status is sent again though the answer is out, or what was written has not been seen.",
+        STATUSES,
+    ),
+    Mutant(
+        "refused-status-sent-forever",
+        _WRITTEN,
+        "return held.words != words",
+        "return True",
+        "What the server will never have is sent with each cycle.",
+        STATUSES,
+    ),
+    Mutant(
+        "other-conditions-dropped",
+        _STATUSES,
+        "kept = [made if one.type == event.condition else one for one in seen]",
+        "kept = [made]",
+        "A PodGroup's other conditions go when one is written.",
+        STATUSES,
+    ),
+    Mutant(
+        "strangers-groups-let-in",
+        _WRITTEN,
+        "if job.tasks or flow.others.get(job.uid):",
+        "if job.tasks:",
+        "A PodGroup that another scheduler's pods belong to is let in.",
+        STATUSES,
+    ),
+    Mutant(
+        "status-stays-out-after-a-restart",
+        _HOUSE,
+        "            statuses.orphan(hand, position, intent)",
+        "            pass",
+        "A status whose answer died with the process is never written again.",
+        STATUSES,
+    ),
+    Mutant(
+        "queue-without-what-was-just-placed",
+        _CYCLE,
+        "self.taken.append(one.task)",
+        "pass",
+        "A queue's status lacks what the session has placed.",
+        STATUSES,
     ),
     Mutant(
         "discard-keeps-volumes",

@@ -75,10 +75,10 @@ class Options(msgspec.Struct, frozen=True):
     between two allocation passes. bind_timeout_seconds: for a pod's volumes. settle_seconds: how long a request whose
     answer was lost may still arrive. workers: requests at a time. seed: of the jitter of waits. absent_seconds: before
     a kind is looked for again that is not installed. take_over: take the role from a scheduler that has it. session:
-    Volcano's configuration, by which a session decides, with ties decided by `seed` too; None: the minimal pass of
-    `vcledger.scheduler.allocate` does, which the command never asks for. beside: another scheduler of groups is at work
-    in the cluster, who lets in the PodGroups that nobody's pods belong to, and writes what queues hold. node_selectors:
-    as `label:value`, nodes with one of these labels are scheduled to, all when there is none (Volcano's option)."""
+    Volcano's configuration, by which a session decides, with ties decided by `seed` too. beside: another scheduler of
+    groups is at work in the cluster, who lets in the PodGroups that nobody's pods belong to, and writes what queues
+    hold. node_selectors: as `label:value`, nodes with one of these labels are scheduled to, all when there is none
+    (Volcano's option)."""
 
     scheduler_name: str = "vcledger"
     lock: str | None = None
@@ -94,7 +94,7 @@ class Options(msgspec.Struct, frozen=True):
     snapshots: bool = True
     take_over: bool = False
     default_queue: str = "default"
-    session: SessionConf | None = msgspec.field(default_factory=default_conf)
+    session: SessionConf = msgspec.field(default_factory=default_conf)
     beside: bool = False
     node_selectors: tuple[str, ...] = ()
 

@@ -1,7 +1,7 @@
 """A cycle of the scheduler: a session decides, and what it decides becomes events and goes into the bind flow.
 
 Owns that translation: what of an outcome is news, what the claims of a placed task take, which events it makes.
-Must not know how a session decides. Called by `vcledger.scheduler.allocate`, where a session is configured.
+Must not know how a session decides. Called by `vcledger.scheduler.decide`.
 
 The session looks at the cache with what is on its way, and at claims and volumes as they are assumed. What a placed
 task's claims take is worked out here once more, one task after the other, as the session leaves that open; a gang of
@@ -26,7 +26,6 @@ from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.fold_events import condition_is_news, considered_words
 from vcledger.scheduler.requests import Patch
-from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.events import (
     CYCLES,
     considered_of,
@@ -57,9 +56,11 @@ class Refused(NamedTuple):
     message: str
 
 
-def run_session(hand: Hand, conf: SessionConf) -> None:
-    """One cycle on the state as it is."""
+def run_session(hand: Hand) -> None:
+    """One cycle on the state as it is, once all is listed."""
     flow = hand.flow
+    if not flow.synced:
+        return
     mirror = mirror_of(flow)
     mirror.refresh()
     jobs, due = list(mirror.waiting), bool(mirror.waiting)
@@ -73,7 +74,7 @@ def run_session(hand: Hand, conf: SessionConf) -> None:
         seed, spared = flow.config.seed, _spared(flow, hand.now)
         outcome = run(
             mirror,
-            conf,
+            flow.config.session,
             seed=seed,
             cycle=number,
             now=hand.now,
@@ -102,6 +103,7 @@ def mirror_of(flow: Flow) -> Mirror:
             nominated=flow.nominated,
             phase_of=lambda uid, group: phase_of(flow, uid, group),
             follows=flow.config.statuses,
+            default_queue=flow.config.cache.default_queue,
         )
     return flow.mirror
 

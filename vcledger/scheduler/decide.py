@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from vcledger.scheduler import allocate, binder, evictor, housekeeping, resyncer, statuses, volume_binder
+from vcledger.scheduler import allocate, binder, cycle, evictor, housekeeping, resyncer, statuses, volume_binder
 from vcledger.scheduler.decision import INFERRED, NOTHING, RECORDED, Decision, Draft, Hand
 from vcledger.scheduler.inputs import (
     Allocate,
-    AllocateJob,
     Answered,
     AssumeTask,
     BindTask,
@@ -215,8 +214,7 @@ _DECIDERS: dict[type[Input], Callable[[Hand, Any], None]] = {
     FlushTasks: _flush,
     DiscardJob: lambda hand, given: allocate.discard(hand, given.job, given.reason),
     ScheduleTask: lambda hand, given: allocate.schedule(hand, given.pod),
-    Allocate: allocate.every_job,
-    AllocateJob: lambda hand, given: allocate.one_job(hand, given.job),
+    Allocate: lambda hand, given: cycle.run_session(hand),
     CleanupFire: lambda hand, given: housekeeping.clean_up(hand, given.key),
     SetBindErrorHandler: lambda hand, given: resyncer.set_handler(hand, given.pod, given.handler),
     Restarted: lambda hand, given: housekeeping.restart(hand, given.snapshot),

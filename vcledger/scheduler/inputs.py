@@ -122,13 +122,7 @@ class ScheduleTask(Input, frozen=True):
 
 
 class Allocate(Input, frozen=True):
-    """One pass over the jobs with pending tasks: each gang gets its nodes, or nothing."""
-
-
-class AllocateJob(Input, frozen=True):
-    """The same for one job (namespace/podgroup)."""
-
-    job: str
+    """One cycle: a session over all jobs, by the configuration of the flow."""
 
 
 class CleanupFire(Input, frozen=True):
@@ -153,7 +147,6 @@ class Restarted(Input, frozen=True):
 
 __all__ = [
     "Allocate",
-    "AllocateJob",
     "Answered",
     "AssumeTask",
     "BindTask",

@@ -21,7 +21,7 @@ from vcledger.scheduler.assumed import AssumeCache
 from vcledger.scheduler.eviction_steps import EvictPhase
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import BASE_MICROSECONDS, WorkQueue
-from vcledger.scheduler.session.conf import SessionConf
+from vcledger.scheduler.session.conf import SessionConf, plain_conf
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.transitions import Phase
 from vcledger.scheduler.written import Written
@@ -38,7 +38,7 @@ class FlowConfig(msgspec.Struct, frozen=True):
     """The scheduler's options. `lists`: the kinds whose first list must be complete before anything is decided.
     `settle_seconds`: how long a request whose answer was lost may still arrive at the API server. `posts_max`: how
     often one binding is sent at most. `session`: Volcano's configuration, by which a whole session runs in each cycle;
-    without it, as in scenarios, the minimal pass of `vcledger.scheduler.allocate` decides. `seed` decides between
+    a plain one, without queues' shares, unless another is given. `seed` decides between
     equals in a session. `statuses`: what a session says of PodGroups and queues is written to the API server, as is the
     node named for a pod. `alone`: no other scheduler writes to them, so that queues and PodGroups without pods are this
     one's affair, too."""
@@ -54,7 +54,7 @@ class FlowConfig(msgspec.Struct, frozen=True):
     resync_base_microseconds: int = BASE_MICROSECONDS
     settle_seconds: float = 60.0
     posts_max: int = 2
-    session: SessionConf | None = None
+    session: SessionConf = msgspec.field(default_factory=plain_conf)
     seed: int = 0
     statuses: bool = False
     alone: bool = True

@@ -166,8 +166,8 @@ def _with_parts(mirror: Mirror, own: Mapping[str, Vector]) -> dict[str, Vector]:
 def _write_queue(hand: Hand, queue: SessionQueue, amounts: Mapping[str, float]) -> None:
     meta, seen = queue.queue.metadata, queue.queue.status.allocated
     held = hand.flow.written.get(key_of("Queue", queue.name))
-    if unseen(held, meta.uid, meta.resource_version):
-        return
+    if not meta.uid or unseen(held, meta.uid, meta.resource_version):
+        return  # it is yet to be made, or to be seen
     wanted = {"cpu": _quantity("cpu", 0.0), "memory": _quantity("memory", 0.0)}
     wanted.update((name, _quantity(name, amount)) for name, amount in amounts.items())
     if _same(seen, wanted):

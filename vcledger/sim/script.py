@@ -96,8 +96,8 @@ def times(lines: Iterable[Line]) -> list[tuple[int, Line]]:
 
 
 def driven_lines(seed: int, steps: Iterable[Line], session: str = "") -> list[Line]:
-    """The lines of a world that is driven by these steps; `session`: the configuration under which a session decides in
-    it, '' where the minimal pass does."""
+    """The lines of a world that is driven by these steps; `session`: the configuration under which it decides, '' for
+    the plain one."""
     first = _control("drive", seed=seed, **({"session": session} if session else {}))
     return [first, *(_control("step", **step) for step in steps)]
 

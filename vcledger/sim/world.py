@@ -100,7 +100,7 @@ class Simulation:
     """A world that runs a plan on a log. `broken` collects what did not hold, `hits` the faults that met somebody.
 
     `watch` is called after each group of the loop, with this; what it returns is broken. `session` decides each second:
-    it is given the scheduler's state and returns commands (None: our own allocate pass)."""
+    it is given the scheduler's state and returns commands (None: a cycle under the configuration)."""
 
     def __init__(
         self,

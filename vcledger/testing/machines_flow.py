@@ -89,7 +89,7 @@ class FlowMachine(RuleBasedStateMachine):
         folder.mkdir(parents=True, exist_ok=True)
         name = type(self).__name__
         session = self.driven.world.config.session
-        lines = script.driven_lines(self.driven.seed, self.driven.steps, session.text if session is not None else "")
+        lines = script.driven_lines(self.driven.seed, self.driven.steps, session.text)
         return script.write_lines(folder, name, lines, broken, f"the state machine {name}")
 
     # --- users ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import msgspec
 from vcledger.ledger import Ledger
 from vcledger.runtime.loop import Loop
 from vcledger.scheduler.inputs import Effect
-from vcledger.scheduler.session.conf import read_conf
+from vcledger.scheduler.session.conf import plain_conf, read_conf
 from vcledger.scheduler.state import Flow, FlowConfig
 from vcledger.sim import held
 from vcledger.sim import script as plans
@@ -114,7 +114,7 @@ class _Drive(_Looking):
         super().__init__()
         self.script, self.ledger, self.calls = script, ledger, []
         first = script.steps[0].object
-        session = read_conf(first["session"]) if "session" in first else None
+        session = read_conf(first["session"]) if "session" in first else plain_conf()
         config = msgspec.structs.replace(DEFAULT_CONFIG, session=session)
         self.driven = Driven(first["seed"], store=ledger.store, config=config)
         self.world = self.driven.world

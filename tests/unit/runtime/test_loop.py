@@ -80,7 +80,7 @@ def test_all_that_waits_is_one_append(world: World) -> None:
     assert world.loop.waiting
     appended = world.loop.step(world.now)
     assert store.batches == [appended]
-    assert appended == 5 + 2 * 2
+    assert appended == 5 + 2 * 2 + 3, "and the cycle: its beginning, what became of the job, its end"
     assert not world.loop.waiting
     world.settled()
 

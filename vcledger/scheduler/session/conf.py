@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -72,6 +73,19 @@ tiers:
   - name: nodeorder
 """
 """What Volcano runs with when it is given no configuration."""
+
+PLAIN_CONF = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: nodeorder
+"""
+"""Gangs on nodes that will do, and nothing that depends on what others hold: no queue has a share, and no gate holds a
+job back. Scenarios and the test kit run with it unless they have a configuration of their own."""
 
 CONF_KEY = "volcano-scheduler.conf"
 
@@ -166,6 +180,12 @@ class SessionConf:
 def default_conf() -> SessionConf:
     """What Volcano runs with when it is given no configuration."""
     return read_conf(DEFAULT_CONF)
+
+
+@lru_cache(maxsize=1)
+def plain_conf() -> SessionConf:
+    """That of PLAIN_CONF."""
+    return read_conf(PLAIN_CONF)
 
 
 def read_conf(
@@ -397,6 +417,7 @@ def _plain(value: _Value) -> Any:
 __all__ = [
     "ACTIONS",
     "DEFAULT_CONF",
+    "PLAIN_CONF",
     "SWITCHES",
     "Argument",
     "ConfInvalid",
@@ -410,5 +431,6 @@ __all__ = [
     "UnknownSwitch",
     "WrongValue",
     "default_conf",
+    "plain_conf",
     "read_conf",
 ]

@@ -33,7 +33,8 @@ from vcledger.scheduler.session.placed import PlacedPods
 from vcledger.scheduler.session.reader import Reader
 from vcledger.scheduler.session.sums import QueueSums, limits_of, part_of, resource_of
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
-from volcano.objects.scheduling import PodGroup
+from volcano.objects.meta import ObjectMeta
+from volcano.objects.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
 from volcano.objects.status import TaskStatus
 
 _BINDING = int(TaskStatus.BINDING)
@@ -53,7 +54,9 @@ class Mirror:
     that are folded from what was recorded of another scheduler; one that has its own assumptions knows better.
 
     `phase_of`: the phase of a job's (uid's) PodGroup, where something else is known than the object in the cache says;
-    a change of that has to be told by `touch`, too. `follows`: jobs that change are kept for `take_changed`."""
+    a change of that has to be told by `touch`, too. `follows`: jobs that change are kept for `take_changed`.
+    `default_queue`: the queue that is taken to be there before anybody has made it, as Volcano makes it when it
+    starts."""
 
     def __init__(
         self,
@@ -66,12 +69,13 @@ class Mirror:
         infers_assumed: bool = False,
         phase_of: Callable[[str, PodGroup], str] = lambda uid, group: group.status.phase,
         follows: bool = False,
+        default_queue: str = "",
     ) -> None:
         self.cache, self.pod_of = cache, pod_of
         self.claims = cache.claims if claims is None else claims
         self.volumes = cache.volumes if volumes is None else volumes
         self.nominated, self.infers_assumed = nominated, infers_assumed
-        self.phase_of, self.follows = phase_of, follows
+        self.phase_of, self.follows, self.default_queue = phase_of, follows, default_queue
         self._changed: dict[str, None] = {}
         self._queues_changed = False
         self.exact = cache.policy.name == "exact"
@@ -192,7 +196,7 @@ class Mirror:
         self.by_images = self.by_images or any(info.images for info in cache.nodes.values())
         self._begin(resources)
         self._everything = False
-        self._dirty_queues = dict.fromkeys(cache.queues)
+        self._dirty_queues = dict.fromkeys([*cache.queues, *([self.default_queue] if self.default_queue else [])])
         self._dirty_jobs = dict.fromkeys(cache.jobs)
         self._dirty_pods = dict.fromkeys(cache.pods)
         self._dirty_nodes = dict.fromkeys(cache.nodes)
@@ -372,6 +376,8 @@ class Mirror:
 
     def _queue(self, name: str) -> None:
         found = self.cache.queues.get(name)
+        if found is None and name and name == self.default_queue:
+            found = Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(weight=1), status=QueueStatus(state="Open"))
         if found is None:
             self.queues.pop(name, None)
             return
