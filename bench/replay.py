@@ -208,7 +208,7 @@ class Recording:
         spec = {"minAvailable": gang.size, "queue": gang.queue, "schedulerName": "volcano"}
         body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": spec,
                 "status": {"state": {"phase": phase}, "running": gang.left} if phase else {}}  # fmt: skip
-        return self.writer.line("jobs.batch.volcano.sh", change, json.dumps(body, separators=(",", ":")))
+        return self.writer.line("jobs.batch.volcano.sh", change, trace.dumps(body))
 
     def told(self, pod: trace.PodTemplate) -> bytes:
         uid = self.writer.uid()
@@ -220,7 +220,7 @@ class Recording:
             "message": f"Successfully assigned {pod.gang.namespace}/{pod.name} to {pod.node}",
             "firstTimestamp": pod.scheduled, "lastTimestamp": pod.scheduled, "source": {"component": "volcano"},
         }  # fmt: skip
-        return self.writer.line("events", "ADDED", json.dumps(body, separators=(",", ":")))
+        return self.writer.line("events", "ADDED", trace.dumps(body))
 
 
 # --- measurements -------------------------------------------------------------------------------------------------

@@ -9,11 +9,13 @@ statuses), about 3 kB a pod event. The same seed gives the same bytes.
 from __future__ import annotations
 
 import heapq
-import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
+
+import msgspec
 
 START = datetime(2026, 3, 1, 8, 0, 0, tzinfo=UTC)
 IMAGES = ("registry.example.com/train/resnet:1.4", "registry.example.com/etl/spark:3.5", "registry.example.com/mpi:9")
@@ -34,12 +36,17 @@ class Trace(NamedTuple):
 
 def dumps(value: Any) -> str:
     """JSON without blanks, as an API server writes it."""
-    return json.dumps(value, separators=(",", ":"))
+    return msgspec.json.encode(value).decode()
 
 
 def stamp(seconds: float) -> str:
     """A whole-second API time."""
-    return (START + timedelta(seconds=int(seconds))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _stamp(int(seconds))
+
+
+@lru_cache(maxsize=4096)
+def _stamp(seconds: int) -> str:
+    return f"{(START + timedelta(seconds=seconds)).isoformat()[:-6]}Z"
 
 
 class Writer:
@@ -57,7 +64,7 @@ class Writer:
     def line(self, resource: str, kind: str, body: str) -> bytes:
         """A recording's line; `@RV@` in the body becomes the next resourceVersion."""
         self.version += 1
-        when = (START + timedelta(seconds=self.now)).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+        when = f"{(START + timedelta(seconds=self.now)).isoformat(timespec='microseconds')[:-6]}000Z"
         body = body.replace("@RV@", str(self.version), 1)
         return f'{{"recordedAt":"{when}","resource":"{resource}","type":"{kind}","object":{body}}}\n'.encode()
 
