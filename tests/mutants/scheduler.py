@@ -25,6 +25,7 @@ def _first(*names: str) -> tuple[str, ...]:
 BINDING, VOLUMES, CHECKS = _first("binding"), _first("volumes"), _first("checks", "volumes")
 QUEUES, RECOVERY, HOUSE = _first("queues"), _first("recovery"), _first("housekeeping")
 HANDLER = _first("handler")
+EVICTION = (f"{UNIT}/test_evictions.py", "tests/simulation/test_evictions.py", *FLOW)
 CYCLE, STATUSES = _first("cycle"), _first("statuses")
 RUNTIME = ("tests/unit/runtime", *FLOW)
 SNAPSHOT = ("tests/stateful/test_flow_snapshots.py", "tests/golden/test_snapshot_layout.py", *FLOW)
@@ -48,6 +49,10 @@ _STATE = "vcledger/scheduler/state.py"
 _TRANSITIONS = "vcledger/scheduler/transitions.py"
 _SNAPSHOT = "vcledger/scheduler/snapshot.py"
 _LOOP = "vcledger/runtime/loop.py"
+_EVICTOR = "vcledger/scheduler/evictor.py"
+_EVICTED = "vcledger/scheduler/fold_evictions.py"
+_CYCLE = "vcledger/scheduler/cycle.py"
+_PASS = "vcledger/scheduler/session/actions/allocate.py"
 _MATCH = "projections/diagnosis/volumes.py"
 _GANG = "projections/diagnosis/gang.py"
 _CYCLE = "vcledger/scheduler/cycle.py"
@@ -57,6 +62,104 @@ _CLOSING = "vcledger/scheduler/session/closing.py"
 _GANG_PLUGIN = "vcledger/scheduler/session/plugins/gang.py"
 
 MUTANTS: tuple[Mutant, ...] = (
+    # --- evictions ---
+    Mutant(
+        "evict-whoever-has-the-name",
+        _EVICTOR,
+        'hand.effect(position, Delete("Pod", ref.namespace, ref.name, ref.uid))',
+        'hand.effect(position, Delete("Pod", ref.namespace, ref.name))',
+        "A pod that took the name of the one that was chosen is deleted in its place.",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-lost-is-refused",
+        _EVICTOR,
+        "    elif answer.code is None:\n        _lost(hand, eviction, position)",
+        "    elif answer.code is None:\n        _fail(hand, eviction, failure, position, position)",
+        "A deletion whose answer was lost is taken for refused, and decided anew.",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-without-conditions",
+        _EVICTOR,
+        "_fail(hand, eviction, failure, None, cause, _wish(answer))",
+        "_request(hand, _of(eviction), eviction.job, position, cause, eviction.action, 1)",
+        "A pod whose conditions could not be written is deleted all the same.",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-for-ever",
+        _EVICTOR,
+        "if eviction.posts >= config.posts_max:",
+        "if eviction.posts >= config.posts_max + 1:",
+        "A deletion whose answers are lost is sent a third time.",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-an-old-decision",
+        _EVICTOR,
+        "if hand.now - eviction.post_at < config.settle_seconds * SECOND:",
+        "if eviction.posts < config.posts_max:",
+        "After a restart a decision of long ago is carried out.",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-restart-forgets-conditions",
+        _EVICTOR,
+        "elif eviction.phase is EvictPhase.MARKING:\n            _fail",
+        "elif eviction.phase is EvictPhase.OUT:\n            _fail",
+        "A task whose conditions were asked for when the process died stays Releasing for ever.",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-running-again",
+        _EVICTED,
+        "    if not ends(ref):\n        charges.leave(flow, eviction)\n        return",
+        "    if not ends(ref):\n        charges.stay(flow, eviction)\n        return",
+        "The update that the conditions make sets the task back to Running, as in Volcano (fact 25).",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-node-counts-anew",
+        _EVICTED,
+        "        if ref is not None and ref.uid == eviction.uid and not ends(ref):",
+        "        if ref is not None and ref.uid != eviction.uid and not ends(ref):",
+        "A change of its node or claims sets the task back to Running.",
+        EVICTION,
+        "The cache keeps a task's own status when its node or its claims are counted anew; this only holds it to that.",
+    ),
+    Mutant(
+        "evict-again-at-once",
+        _CYCLE,
+        "refused = [uid for uid, one in flow.refused.items() if one.until > now]",
+        "refused = [uid for uid, one in flow.refused.items() if one.until < 0]",
+        "A pod that could not be evicted is chosen again by the next cycle.",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-before-the-bind-is-over",
+        _CYCLE,
+        "return dict.fromkeys([*flow.tasks, *flow.evictions, *refused])",
+        "return dict.fromkeys([*flow.evictions, *refused])",
+        "A pod is evicted whose binding is not over.",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-and-lose-the-room",
+        _PASS,
+        "        if ssn.promised:\n            self._promised(jobs)",
+        "        if not ssn.promised:\n            self._promised(jobs)",
+        "Others take the room that evictions have made, and somebody is evicted again.",
+        EVICTION,
+    ),
+    Mutant(
+        "evict-promise-outlives",
+        _EVICTED,
+        "flow.nominated.pop(eviction.preemptor, None)",
+        "flow.nominated.get(eviction.preemptor)",
+        "Who was promised room that was not made comes before all others.",
+        EVICTION,
+    ),
     # --- what a failure has to leave behind ---
     Mutant(
         "revert-dropped",

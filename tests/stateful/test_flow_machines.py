@@ -15,13 +15,15 @@ from vcledger.scheduler import binder
 from vcledger.scheduler.session.conf import default_conf
 from vcledger.scheduler.state import FlowConfig
 from vcledger.testing import profiles
-from vcledger.testing.machines_flow import FlowMachine, VolumeBinderMachine
+from vcledger.testing.machines_flow import EvictionMachine, FlowMachine, VolumeBinderMachine
 from vcledger.testing.scenario_format import read_script
 
 TestFlow = FlowMachine.TestCase
 TestFlow.settings = profiles.machine(30)
 TestVolumeBinder = VolumeBinderMachine.TestCase
 TestVolumeBinder.settings = profiles.machine(30)
+TestEvictions = EvictionMachine.TestCase
+TestEvictions.settings = profiles.machine(10)
 
 
 class SessionMachine(VolumeBinderMachine):

@@ -21,6 +21,7 @@ from vcledger.sim import plan as plans
 from vcledger.sim import status
 from vcledger.sim.clock import SECOND
 from vcledger.sim.faults import FAULTS, Fault
+from vcledger.sim.kubelet import RUNS_SECONDS
 from vcledger.sim.memory import MemoryLog
 from vcledger.sim.mvcc import Object
 from vcledger.sim.simulate import come_to_rest
@@ -38,6 +39,12 @@ REFUSED, THROTTLED = "refused", "throttled"
 ANSWERS = (DONE, DONE_UNHEARD, NEVER_DONE, DONE_LATER, REFUSED, THROTTLED)
 """What can become of a request."""
 
+WORTH: dict[str, int] = {"low": 1, "high": 100}
+"""Priority classes and their values."""
+
+RUNS = 20
+"""So many seconds the pods of a gang of some priority run."""
+
 EDITED = ("Pod", "PersistentVolumeClaim", "PersistentVolume", "Node")
 LOCALS_MAX = 6
 """So many local disks each node has (`vcledger.sim.plan`)."""
@@ -47,6 +54,7 @@ Allowed: TypeAlias = type[int] | type[bool] | tuple[str, ...] | list[tuple[str, 
 
 STEPS: dict[str, dict[str, Allowed]] = {
     "gang": {"size": int, "milli": int, "classes": [("local", "wait")], "shared": bool},
+    "worthy-gang": {"size": int, "milli": int, "least": int, "worth": tuple(WORTH)},
     "delete-pod": {"index": int},
     "edit": {"index": int, "kind": EDITED},
     "volume-again": {"index": int},
@@ -203,7 +211,7 @@ class Driven:
         for _ in range(size):
             self._pod(group, milli, common if shared else [self._claim(one) for one in classes])
 
-    def _pod(self, group: str, milli: int, claims: Iterable[str]) -> None:
+    def _pod(self, group: str, milli: int, claims: Iterable[str], *, runs_seconds: int = 0) -> None:
         name = self._name("pod")
         spec: Object = {
             "schedulerName": "volcano",
@@ -214,7 +222,21 @@ class Driven:
         if volumes:
             spec["volumes"] = volumes
         meta: Object = {"name": name, "namespace": NAMESPACE, "annotations": {plans.GROUP: group}}
+        if runs_seconds:
+            meta["annotations"][RUNS_SECONDS] = str(runs_seconds)
         self.world.owner.want(f"{NAMESPACE}/{name}", {"metadata": meta, "spec": spec})
+
+    def _worthy_gang(self, size: int, milli: int, least: int, worth: str) -> None:
+        """A gang of some priority, whose pods end after some seconds, so that all get their turn."""
+        for name, value in WORTH.items():
+            if self.world.api.object("PriorityClass", "", name) is None:
+                self.world.api.create("PriorityClass", {"metadata": {"name": name}, "value": value})
+        group = self._name("group")
+        spec = {"minMember": min(max(least, 1), size), "queue": "default", "priorityClassName": worth}
+        meta = {"name": group, "namespace": NAMESPACE}
+        self.world.api.create("PodGroup", {"metadata": meta, "spec": spec, "status": {"phase": "Inqueue"}})
+        for _ in range(size):
+            self._pod(group, milli, (), runs_seconds=RUNS)
 
     def _claim(self, storage_class: str) -> str:
         """A claim; a local one only while all of them would find a disk on one node, as a pod may be tied to one."""
@@ -286,6 +308,7 @@ class Driven:
 
 _DO: dict[str, Callable[..., None]] = {
     "gang": Driven._gang,
+    "worthy-gang": Driven._worthy_gang,
     "delete-pod": Driven._delete_pod,
     "edit": Driven._edit,
     "volume-again": Driven._volume_again,

@@ -56,12 +56,15 @@ DEFAULT_CONFIG = FlowConfig(
 """Volcano's own configuration, and all that `vcledger schedule` writes."""
 
 
-def _config_of(plan: Plan) -> FlowConfig:
-    """The scheduler's options in a plan's world."""
-    if not plan.session:
+def config_of(session: str, seed: int = 0) -> FlowConfig:
+    """The scheduler's options in a world in which this configuration decides ('': the usual one). One that evicts looks
+    at priorities too."""
+    if not session:
         return DEFAULT_CONFIG
-    lists = (*KINDS, "PriorityClass")
-    return msgspec.structs.replace(DEFAULT_CONFIG, session=read_conf(plan.session), seed=plan.seed, lists=lists)
+    conf = read_conf(session)
+    evicts = "preempt" in conf.actions or "reclaim" in conf.actions
+    lists = (*KINDS, "PriorityClass") if evicts else KINDS
+    return msgspec.structs.replace(DEFAULT_CONFIG, session=conf, seed=seed, lists=lists)
 
 
 LATENCY = (1, 30)
@@ -114,7 +117,7 @@ class Simulation:
         self.plan = plan
         self.store = RefusingStore(store)
         self.log = cast(EventStore, self.store)
-        self.config = config or _config_of(plan)
+        self.config = config or config_of(plan.session, plan.seed)
         self.chance = Random(plan.seed)
         self.timeline = Timeline()
         self.api = SimulatedApi(lambda: self.timeline.now)

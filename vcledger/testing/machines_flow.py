@@ -24,8 +24,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from vcledger.scheduler.state import FlowConfig
 from vcledger.sim import script
-from vcledger.sim.held import ANSWERS, EDITED, Driven, HeldSimulation
-from vcledger.sim.world import CLUSTER, DEFAULT_CONFIG, KINDS, Session
+from vcledger.sim.crowded import CONFIGURATIONS
+from vcledger.sim.held import ANSWERS, EDITED, WORTH, Driven, HeldSimulation
+from vcledger.sim.world import CLUSTER, DEFAULT_CONFIG, KINDS, Session, config_of
 from vcledger.testing.invariants import broken_rules
 
 FOLDER_VARIABLE = "VCLEDGER_SIMULATED"
@@ -190,4 +191,23 @@ class VolumeBinderMachine(FlowMachine):
         self.do("volume-again", index=index)
 
 
-__all__ = ["FlowMachine", "HeldSimulation", "VolumeBinderMachine"]
+class EvictionMachine(FlowMachine):
+    """The same with preempt and reclaim: gangs of two priorities that fill nodes, and every answer to the conditions
+    and the deletions of those that have to go."""
+
+    def config(self) -> FlowConfig:
+        return config_of(CONFIGURATIONS[0])
+
+    @precondition(lambda self: len(self.world.owner.wanted) < self.pods_max)
+    @rule(
+        size=st.integers(1, 3),
+        milli=st.sampled_from((11_000, 16_000, 32_000)),
+        least=st.integers(1, 3),
+        worth=st.sampled_from(tuple(WORTH)),
+    )
+    def a_gang_of_some_priority_is_made(self, size: int, milli: int, least: int, worth: str) -> None:
+        """Its pods end after a while."""
+        self.do("worthy-gang", size=size, milli=milli, least=least, worth=worth)
+
+
+__all__ = ["EvictionMachine", "FlowMachine", "HeldSimulation", "VolumeBinderMachine"]

@@ -14,19 +14,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from vcledger.ledger import Ledger
 from vcledger.runtime.loop import Loop
 from vcledger.scheduler.inputs import Effect
-from vcledger.scheduler.session.conf import plain_conf, read_conf
+from vcledger.scheduler.session.conf import PLAIN_CONF
 from vcledger.scheduler.state import Flow, FlowConfig
 from vcledger.sim import held
 from vcledger.sim import script as plans
 from vcledger.sim.clock import START
 from vcledger.sim.held import Driven
 from vcledger.sim.simulate import live
-from vcledger.sim.world import CLUSTER, DEFAULT_CONFIG, Simulation
+from vcledger.sim.world import CLUSTER, Simulation, config_of
 from vcledger.testing.invariants import broken_lines
 from vcledger.testing.scenario import command, kind_named
 from vcledger.testing.scenario_api import Call
@@ -114,8 +112,7 @@ class _Drive(_Looking):
         super().__init__()
         self.script, self.ledger, self.calls = script, ledger, []
         first = script.steps[0].object
-        session = read_conf(first["session"]) if "session" in first else plain_conf()
-        config = msgspec.structs.replace(DEFAULT_CONFIG, session=session)
+        config = config_of(first.get("session", PLAIN_CONF))
         self.driven = Driven(first["seed"], store=ledger.store, config=config)
         self.world = self.driven.world
         self.world.heard = self._heard
