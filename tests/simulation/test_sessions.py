@@ -1,4 +1,4 @@
-"""Whole worlds in which Volcano's session decides: all that holds for the minimal pass holds, and the session's data,
+"""Whole worlds under configurations of their own: all that holds under the usual one holds, and the session's data,
 kept up event by event, are those that would be made anew."""
 
 from __future__ import annotations

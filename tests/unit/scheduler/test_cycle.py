@@ -135,7 +135,7 @@ def test_a_task_is_promised_what_is_being_released_once(world: World) -> None:
 
 
 def test_queues_take_turns_by_their_shares(world: World) -> None:
-    """What the minimal pass knows nothing of: a queue has no more than its weight gives it."""
+    """What the plain configuration knows nothing of: a queue has no more than its weight gives it."""
     world.see(queue("rich", 3), node("n1", cpu="4"))
     for name, of in (("p", "default"), ("r", "rich")):
         made = group(f"{name}g", 1)
