@@ -123,6 +123,41 @@ def measure(nodes: int = NODES, pods: int = PODS) -> Pass:
     return Pass(len(placed), seconds, mirror_seconds, idle_seconds, peak)
 
 
+def looking(world: World, running: int, pods: int) -> None:
+    """Pods that are there, and half of those that wait apart from each other by node, half spread over zones."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    by_label = {name: {"labelSelector": {"matchLabels": {"app": name}}} for name in ("apart", "spread")}
+    terms = [{**by_label["apart"], "topologyKey": "kubernetes.io/hostname"}]
+    even = {**by_label["spread"], "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    specs: dict[str, dict[str, Any]] = {
+        "there": {},
+        "apart": {"affinity": {"podAntiAffinity": {required: terms}}},
+        "spread": {"topologySpreadConstraints": [even]},
+    }
+    nodes = sorted(world.cache.nodes)
+    for number in range(running + pods):
+        kind = "there" if number < running else ("apart", "spread")[number % 2]
+        name, place = f"{kind}-{number}", {"nodeName": nodes[number % len(nodes)]} if kind == "there" else {}
+        world.see("PodGroup", name, "d", spec={"minMember": 1, "queue": "research"}, status={"phase": "Inqueue"})
+        containers = [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]
+        spec = {"schedulerName": "volcano", "containers": containers, **specs[kind], **place}
+        meta = {"annotations": {GROUP: name}, "labels": {"app": kind}}
+        phase = "Running" if kind == "there" else "Pending"
+        world.see("Pod", name, "d", metadata=meta, spec=spec, status={"phase": phase})
+
+
+def measure_looking(nodes: int = 2_000, running: int = 4_000, pods: int = 200) -> tuple[int, float]:
+    """Pods with anti-affinity or topology spread that are placed, and the seconds that it took."""
+    world = World()
+    cluster(world, nodes)
+    looking(world, running, pods)
+    world.mirror.refresh()
+    start = time.perf_counter()
+    outcome = run(world.mirror, CONF, seed=1)
+    seconds = time.perf_counter() - start
+    return sum(isinstance(one, Placed) and not one.pipelined for one in outcome.decisions), seconds
+
+
 def apart(nodes: int = NODES, pods: int = PODS) -> Pass:
     """The same in a process of its own, so that its memory is its own."""
     command = [sys.executable, "-m", "bench.session", str(nodes), str(pods), "--json"]
@@ -140,6 +175,8 @@ def main() -> None:
         f"{done.placed:,} pods placed in {done.seconds:.2f} s, {done.placed / done.seconds:,.0f}/s; mirror "
         f"{done.mirror_seconds:.2f} s; an idle cycle {done.idle_seconds * 1e3:.2f} ms; {done.memory_bytes / 1e9:.2f} GB"
     )
+    placed, seconds = measure_looking()
+    print(f"{placed:,} pods with anti-affinity or spread on 2,000 nodes: {seconds / max(placed, 1) * 1e3:.2f} ms each")
 
 
 if __name__ == "__main__":
