@@ -11,7 +11,7 @@ import pytest
 
 import vcledger.testing as kit
 from vcledger.sim.faults import named
-from vcledger.testing.scenario_format import ACTIONS, CONTROLS, IN_A_WORLD
+from vcledger.testing.scenario_format import ACTIONS, CONTROLS, FACTS, IN_A_WORLD, STORE_FACTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 
@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 @pytest.mark.slow
 def test_its_python_passes(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     (tmp_path / "test_page.py").write_text("\n\n".join(blocks))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
@@ -28,7 +28,29 @@ def test_its_python_passes(tmp_path: Path) -> None:
         check=False,
         cwd=tmp_path,
     )
-    assert "3 passed" in done.stdout, done.stdout
+    assert "4 passed" in done.stdout, done.stdout
+
+
+def test_its_scenario_passes_and_tells_what_is_otherwise(tmp_path: Path) -> None:
+    (script,) = re.findall(r"```jsonl\n(.*?)```", PAGE, re.DOTALL)
+    (facts,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    path = tmp_path / "lost-answer.jsonl"
+    path.write_text(script)
+    beside = tmp_path / "lost-answer.expect.json"
+    beside.write_text(facts)
+    outcome = kit.check_file(path)
+    assert (outcome.verdict, outcome.checked, outcome.lines) == ("passed", 6, ())
+    beside.write_text(facts.replace("succeeded-answer-lost", "failed"))
+    assert [line for line in kit.check_file(path).lines if "expected 'failed'" in line]
+
+
+def test_it_has_every_key_of_the_format() -> None:
+    for about, keys in FACTS.items():
+        if about not in STORE_FACTS:
+            assert f"`{about}`" in PAGE
+            assert not [key for key in keys if f"`{key}`" not in PAGE]
+    for word in (*ACTIONS, *(set(CONTROLS) - {"spawn"})):
+        assert f"`{word}`" in PAGE, word
 
 
 def test_the_kit_has_what_it_says() -> None:

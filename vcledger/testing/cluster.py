@@ -9,7 +9,7 @@ Owns nothing but the handle: the world is `vcledger.sim`'s. Called by the pytest
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vcledger.errors import VcledgerError
@@ -21,6 +21,7 @@ from vcledger.sim.faults import FAULTS, Fault, UnknownFault
 from vcledger.sim.plan import Plan
 from vcledger.sim.simulate import come_to_rest
 from vcledger.sim.world import CLUSTER, Session, Simulation
+from volcano.objects.kinds import kind_of
 
 
 class SchedulerDown(VcledgerError):
@@ -50,6 +51,19 @@ class SimCluster:
     def create(self, kind: str, item: dict[str, Any]) -> dict[str, Any]:
         """Creates an object of a kind (our name); the API server adds uid and version. ValueError when it refuses."""
         return self.simulation.api.create(kind, item)
+
+    def fill(self, objects: Iterable[dict[str, Any]]) -> None:
+        """Creates objects that say their kind, a drawn cluster's (`strategies.clusters().all`) or recorded ones,
+        in their order. The API server gives them uids and versions of its own; what is there already is left alone.
+        ValueError when it refuses, or of a kind that is not known."""
+        for item in objects:
+            meta = {key: value for key, value in item["metadata"].items() if key not in ("uid", "resourceVersion")}
+            kind = kind_of(item["apiVersion"], item["kind"])
+            if kind is None:
+                raise ValueError(f"{meta.get('name')}: no {item['kind']} of {item['apiVersion']} is known here")
+            namespace = meta.get("namespace", "default") if kind.namespaced else ""
+            if self.simulation.api.object(kind.name, namespace, meta["name"]) is None:
+                self.create(kind.name, {**item, "metadata": meta})
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Deletes an object as a user does, with its grace period. One that is not there is left alone."""

@@ -1,0 +1,25 @@
+"""The simulated cluster as a handle: what is filled in."""
+
+from __future__ import annotations
+
+import pytest
+
+from vcledger.ledger import Ledger
+from vcledger.testing import SimCluster
+from vcledger.testing.strategies import api_object
+
+
+def test_drawn_or_recorded_objects_are_filled_in_as_if_made_anew(ledger: Ledger) -> None:
+    cluster = SimCluster(ledger)
+    queue, group, job = (
+        api_object(kind, name) for kind, name in (("Queue", "default"), ("PodGroup", "g"), ("VolcanoJob", "j"))
+    )
+    cluster.fill([queue, group, job])
+    cluster.fill([group])
+    (found,) = cluster.objects("PodGroup")
+    assert found["metadata"]["name"] == "g"
+    assert found["metadata"]["uid"] != group["metadata"]["uid"]
+    assert [one["metadata"]["name"] for one in cluster.objects("Queue")] == ["default"]
+    assert [one["metadata"]["name"] for one in cluster.objects("VolcanoJob")] == ["j"]
+    with pytest.raises(ValueError, match="d: no Dog of v1 is known here"):
+        cluster.fill([{"apiVersion": "v1", "kind": "Dog", "metadata": {"name": "d"}}])
