@@ -724,7 +724,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "gang-volumes-not-reserved",
-        _CYCLE,
+        _VOLUMES,
         "self.reserved += [said.volume for said in plan.bindings]",
         "pass",
         "Two members of a gang are given one volume.",
