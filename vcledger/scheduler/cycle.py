@@ -101,6 +101,7 @@ def mirror_of(flow: Flow) -> Mirror:
             claims=flow.claims.latest,
             volumes=flow.volumes.latest,
             nominated=flow.nominated,
+            known=lambda key: flow.placed.get(key) or flow.coming.get(key),
             phase_of=lambda uid, group: phase_of(flow, uid, group),
             follows=flow.config.statuses,
             default_queue=flow.config.cache.default_queue,

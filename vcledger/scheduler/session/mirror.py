@@ -47,7 +47,7 @@ class Mirror:
     `unadmitted` those that have not been taken into their queue. `pod_of` gives the object of a pod of the cache;
     `claims` and `volumes` are those of the cache unless others are given, such as they are assumed to be (a change of
     those has to be told by `touch` too). `nominated` are the nodes that tasks (UIDs) are known to be named for, before
-    their pods say so.
+    their pods say so; `known` gives what is kept of a pod on a node, or on its way there, where `pod_of` has no object.
 
     `infers_assumed`: a pending pod for one of whose claims a volume is being made for a node (the claim's selected-node
     annotation) counts as Binding there, as the scheduler that asked for it has it, though no watch shows it. For caches
@@ -66,12 +66,13 @@ class Mirror:
         claims: Mapping[str, PersistentVolumeClaim] | None = None,
         volumes: Mapping[str, PersistentVolume] | None = None,
         nominated: Mapping[str, str] = MappingProxyType({}),
+        known: Callable[[str], PlacedPod | None] = lambda key: None,
         infers_assumed: bool = False,
         phase_of: Callable[[str, PodGroup], str] = lambda uid, group: group.status.phase,
         follows: bool = False,
         default_queue: str = "",
     ) -> None:
-        self.cache, self.pod_of = cache, pod_of
+        self.cache, self.pod_of, self.known = cache, pod_of, known
         self.claims = cache.claims if claims is None else claims
         self.volumes = cache.volumes if volumes is None else volumes
         self.nominated, self.infers_assumed = nominated, infers_assumed
@@ -99,7 +100,7 @@ class Mirror:
         self.waiting: dict[str, SessionJob] = {}
         self.unadmitted: dict[str, SessionJob] = {}
         self.queues: dict[str, SessionQueue] = {}
-        self.placed = PlacedPods(self.cache, self.pod_of)
+        self.placed = PlacedPods(self.cache, self.pod_of, self.known)
         self.revision = 0
         self._tasks_of: dict[str, list[tuple[str, str]]] = {}
         self._nodes_of: dict[str, tuple[str, ...]] = {}

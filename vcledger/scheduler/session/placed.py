@@ -18,10 +18,16 @@ _LOG_MAX = 200_000
 
 class PlacedPods:
     """`guarded` are those with a required anti-affinity of their own, by key. Once all are kept, `log` has what became
-    of each (before, after), for whoever reads on from where it was; it begins anew with another `epoch`."""
+    of each (before, after), for whoever reads on from where it was; it begins anew with another `epoch`. `known` are
+    pods on nodes, or on their way there, that are known as such; of others the object is looked at."""
 
-    def __init__(self, cache: Cache, pod_of: Callable[[PodRef], Pod | None]) -> None:
-        self.cache, self.pod_of = cache, pod_of
+    def __init__(
+        self,
+        cache: Cache,
+        pod_of: Callable[[PodRef], Pod | None],
+        known: Callable[[str], PlacedPod | None] = lambda key: None,
+    ) -> None:
+        self.cache, self.pod_of, self.known = cache, pod_of, known
         self.guarded: dict[str, PlacedPod] = {}
         self._all: dict[str, PlacedPod] | None = None
         self.log: list[tuple[PlacedPod | None, PlacedPod | None]] = []
@@ -46,14 +52,16 @@ class PlacedPods:
         self.epoch += 1
 
     def _see(self, key: str, ref: PodRef | None) -> None:
-        if ref is None or not ref.node_name or ref.phase in {"Succeeded", "Failed"}:
+        if ref is None or ref.phase in {"Succeeded", "Failed"}:
             return
         if self._all is None and not ref.flags & HAS_ANTI_AFFINITY:
             return
-        pod = self.pod_of(ref)
-        if pod is None:
+        one = self.known(key)
+        if one is None:
+            pod = self.pod_of(ref) if ref.node_name else None
+            one = PlacedPod.of(pod, ref.node_name) if pod is not None else None
+        if one is None or one.uid != ref.uid:
             return
-        one = PlacedPod.of(pod, ref.node_name)
         if anti_affinity_terms(one.affinity):
             self.guarded[key] = one
         if self._all is not None:
@@ -64,7 +72,7 @@ class PlacedPods:
         if self._all is None:
             self._all = {}
             for key, ref in self.cache.pods.items():
-                if ref.node_name:
+                if ref.node_name or self.known(key) is not None:
                     self._see(key, ref)
             self._renew()
         return self._all
