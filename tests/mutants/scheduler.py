@@ -724,11 +724,11 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "gang-volumes-not-reserved",
-        _VOLUMES,
+        _CYCLE,
         "self.reserved += [said.volume for said in plan.bindings]",
         "pass",
         "Two members of a gang are given one volume.",
-        CYCLE,
+        VOLUMES,
     ),
     # --- statuses ---
     Mutant(
