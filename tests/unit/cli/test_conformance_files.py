@@ -198,10 +198,13 @@ def test_a_folder_means_its_files_and_expectations_belong_to_their_scenario(tmp_
 
 
 def test_what_is_neither_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotConformanceInput, match=r"neither a vector"):
-        files([tmp_path / "README.md"])
     with pytest.raises(NotConformanceInput, match=r"no vectors"):
         files([tmp_path])
+    with pytest.raises(NotConformanceInput, match=r"README.md: no such file or folder"):
+        files([tmp_path / "README.md"])
+    (tmp_path / "README.md").write_text("")
+    with pytest.raises(NotConformanceInput, match=r"neither a vector"):
+        files([tmp_path / "README.md"])
 
 
 def test_the_command_counts_and_ends_with_the_counts(call: Call, tmp_path: Path) -> None:
