@@ -31,7 +31,7 @@ from vcledger.scheduler.session.model import (
 from vcledger.scheduler.session.noderows import NodeRows
 from vcledger.scheduler.session.placed import PlacedPods
 from vcledger.scheduler.session.reader import Reader
-from vcledger.scheduler.session.sums import QueueSums, limits_of, part_of, resource_of
+from vcledger.scheduler.session.sums import QueueSums, part_of, queue_of, resource_of
 from volcano.objects.core import PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.meta import ObjectMeta
 from volcano.objects.scheduling import PodGroup, Queue, QueueSpec, QueueStatus
@@ -382,25 +382,8 @@ class Mirror:
         if found is None:
             self.queues.pop(name, None)
             return
-        spec, zero = found.spec, np.zeros(self.resources.width)
-        capability, guarantee, deserved = limits_of(found)
-        self.queues[name] = queue = SessionQueue(
-            name=name,
-            queue=found,
-            weight=spec.weight,
-            capability=self._limits(capability, float("inf")),
-            guarantee=self._limits(guarantee),
-            deserved=self._limits(deserved),
-            allocated=zero,
-            requested=zero,
-            inqueue=zero,
-            elastic=zero,
-            priority=spec.priority,
-            parent=spec.parent,
-            reclaimable=True if spec.reclaimable is None else spec.reclaimable,
-            state=found.status.state or "Open",
-            position=self.cache.position_of("Queue", name),
-        )
+        position = self.cache.position_of("Queue", name)
+        self.queues[name] = queue = queue_of(found, self.resources, position)
         self._sums.show(queue)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
@@ -409,9 +392,6 @@ class Mirror:
     def total(self) -> Vector:
         """All that the nodes have."""
         return self._rows.total
-
-    def _limits(self, amounts: dict[str, float], missing: float = 0.0) -> Vector:
-        return self.resources.vector(amounts, missing)
 
 
 __all__ = ["Mirror"]

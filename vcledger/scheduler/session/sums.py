@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vcledger.scheduler.session.model import SessionJob, SessionQueue, Vector
+from vcledger.scheduler.session.model import Resources, SessionJob, SessionQueue, Vector
 from volcano.objects.meta import ResourceMap
 from volcano.objects.resource import Resource, new_resource
 from volcano.objects.scheduling import Queue
@@ -114,4 +114,27 @@ def limits_of(queue: Queue) -> tuple[dict[str, float], dict[str, float], dict[st
     return capability, guarantee, _amounts(spec.deserved)
 
 
-__all__ = ["Part", "QueueSums", "limits_of", "part_of", "resource_of"]
+def queue_of(queue: Queue, resources: Resources, position: int) -> SessionQueue:
+    """A queue as it states itself, with no sums yet."""
+    spec, zero = queue.spec, np.zeros(resources.width)
+    capability, guarantee, deserved = limits_of(queue)
+    return SessionQueue(
+        name=queue.metadata.name,
+        queue=queue,
+        weight=spec.weight,
+        capability=resources.vector(capability, float("inf")),
+        guarantee=resources.vector(guarantee),
+        deserved=resources.vector(deserved),
+        allocated=zero,
+        requested=zero,
+        inqueue=zero,
+        elastic=zero,
+        priority=spec.priority,
+        parent=spec.parent,
+        reclaimable=True if spec.reclaimable is None else spec.reclaimable,
+        state=queue.status.state or "Open",
+        position=position,
+    )
+
+
+__all__ = ["Part", "QueueSums", "limits_of", "part_of", "queue_of", "resource_of"]
