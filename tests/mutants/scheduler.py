@@ -120,15 +120,6 @@ MUTANTS: tuple[Mutant, ...] = (
         EVICTION,
     ),
     Mutant(
-        "evict-node-counts-anew",
-        _EVICTED,
-        "        if ref is not None and ref.uid == eviction.uid and not ends(ref):",
-        "        if ref is not None and ref.uid != eviction.uid and not ends(ref):",
-        "A change of its node or claims sets the task back to Running.",
-        EVICTION,
-        "The cache keeps a task's own status when its node or its claims are counted anew; this only holds it to that.",
-    ),
-    Mutant(
         "evict-again-at-once",
         _CYCLE,
         "refused = [uid for uid, one in flow.refused.items() if one.until > now]",
