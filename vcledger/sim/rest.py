@@ -13,7 +13,7 @@ from projections.cache import CACHE_KINDS, Cache, Delivery, observe, state_json
 from vcledger.scheduler.state import FLOW_MODEL, Flow
 from vcledger.scheduler.transitions import Phase
 from vcledger.sim.actors import annotation
-from vcledger.sim.kubelet import finished
+from vcledger.sim.kubelet import RUNS_SECONDS, finished
 from vcledger.sim.mvcc import Object
 from vcledger.sim.plan import GROUP
 from vcledger.sim.server import SimulatedApi
@@ -49,6 +49,12 @@ def unbound(api: SimulatedApi, wanted: Sequence[str], *, faults: bool = True) ->
             if pod is not None and not pod["spec"].get("nodeName") and not finished(pod):
                 found.append(f"pod {key} is not bound: {_why(pod)}")
     return found
+
+
+def ending(api: SimulatedApi) -> list[str]:
+    """The pods that will end by themselves and have not yet, after which there is nothing to come."""
+    pods = [pod for pod in api.objects("Pod") if annotation(pod, RUNS_SECONDS) and not finished(pod)]
+    return [f"pod {pod['metadata']['name']} is still to end" for pod in pods if pod["spec"].get("nodeName")]
 
 
 def _torn(api: SimulatedApi, pod: Object | None) -> bool:

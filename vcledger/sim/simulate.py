@@ -215,7 +215,8 @@ def restless(world: Simulation) -> list[str]:
     if world.loop is None:
         return ["the scheduler is down"]
     faults = bool(world.hits or world.port.hits)
-    return rest.unbound(world.api, list(world.owner.wanted), faults=faults) + rest.not_idle(world.loop.flow)
+    to_come = rest.ending(world.api) if world.plan.session else []
+    return rest.unbound(world.api, list(world.owner.wanted), faults=faults) + rest.not_idle(world.loop.flow) + to_come
 
 
 def digest_of(store: EventStore) -> tuple[str, int]:
