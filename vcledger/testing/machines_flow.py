@@ -201,7 +201,7 @@ class EvictionMachine(FlowMachine):
     @precondition(lambda self: len(self.world.owner.wanted) < self.pods_max)
     @rule(
         size=st.integers(1, 3),
-        milli=st.sampled_from((11_000, 16_000, 32_000)),
+        milli=st.sampled_from((11_000, 16_000, 20_000)),
         least=st.integers(1, 3),
         worth=st.sampled_from(tuple(WORTH)),
     )
