@@ -550,6 +550,24 @@ def test_whom_room_is_made_for_comes_first_on_its_node(world: World) -> None:
     world.settled()
 
 
+def test_a_promise_counts_for_nothing_while_its_node_takes_nobody(world: World) -> None:
+    """The node is cordoned once the room is there; what comes to be free elsewhere goes by the ordinary order."""
+    name = marked(world)
+    world.answer(Delete, said(deleting(name, 111)))
+    world.see(deleting(name, 112), change="DELETED")
+    cordoned = node("n1", 13)
+    cordoned["spec"] = {"unschedulable": True}
+    world.see(cordoned, node("n2", 14, cpu="2"))
+    world.see(priority("highest", 1000), of("firstg", 1, "highest", 40), pod("f0", 120, group="firstg", cpu="2"))
+    world.do(Allocate())
+    assert [(one.job, one.node) for one in world.events(TaskAllocated)] == [("d/firstg", "n2")]
+    assert world.flow.nominated == {"h0-u": "n1"}
+    world.see(node("n1", 15), of("secondg", 1, "highest", 41), pod("s0", 121, group="secondg", cpu="2"))
+    world.do(Allocate())
+    assert [(one.job, one.node) for one in world.events(TaskAllocated)][1:] == [("d/highg", "n1")]
+    world.settled()
+
+
 def test_a_promise_ends_with_an_eviction_that_failed(world: World) -> None:
     marked(world)
     assert world.flow.nominated == {"h0-u": "n1"}

@@ -66,6 +66,14 @@ class Choice:
                 return row, idle, score
         return None
 
+    def takes(self, task: SessionTask, node: str) -> bool:
+        """Whether a node takes the task, now or once what is being released there has gone."""
+        row = self.ssn.nodes.row.get(node)
+        if row is None or task.like is None:
+            return False
+        now, later = self._masks(task, self.feasible.columns(task.like))
+        return bool(now[row] or later[row])
+
     def _masks(self, task: SessionTask, columns: ShapeColumns) -> tuple[Mask, Mask]:
         now, later = columns.now, columns.later
         if self.feasible.more(task):
@@ -141,18 +149,22 @@ class _Allocate:
 
     def _promised(self, jobs: dict[str, list[tuple[Any, SessionJob]]]) -> None:
         """The jobs for which evictions have made room come before all others, or these would take it."""
-        promised = self.ssn.promised
         for name in sorted(jobs):
             for _, job in sorted(jobs[name]):
-                if not any(task.uid in promised for _, task in self.tasks[job.uid]):
+                if not any(self._is_promised(task) for _, task in self.tasks[job.uid]):
                     continue
                 jobs[name] = [one for one in jobs[name] if one[1] is not job]
                 more = True
-                while more and self.tasks[job.uid][0][1].uid in promised:
+                while more and self._is_promised(self.tasks[job.uid][0][1]):
                     more = self._job(job)
                 if more:
                     jobs[name].append((self.job_key(job), job))
             heapify(jobs[name])
+
+    def _is_promised(self, task: SessionTask) -> bool:
+        """Whether room was made for the task on a node that still takes it; elsewhere the ordinary order holds."""
+        node = self.ssn.promised.get(task.uid)
+        return node is not None and self.choice.takes(task, node)
 
     def _jobs(self) -> dict[str, list[tuple[Any, SessionJob]]]:
         """The jobs that take part, by queue, as heaps."""
@@ -180,8 +192,8 @@ class _Allocate:
 
     def _task_key(self) -> Callable[[SessionTask], Any]:
         """The key of a job's tasks: those that room was made for come first."""
-        usual, promised = self.ssn.task_key, self.ssn.promised
-        return (lambda task: (task.uid not in promised, usual(task))) if promised else usual
+        usual = self.ssn.task_key
+        return (lambda task: (not self._is_promised(task), usual(task))) if self.ssn.promised else usual
 
     # --- one job ------------------------------------------------------------------------------------------------------
 
