@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from vcledger.scheduler.session.model import SessionJob
     from vcledger.scheduler.state import Flow
 
-OUT, TAKEN, REFUSED = "out", "taken", "refused"
+OUT, TAKEN, REFUSED, CONFLICTED = "out", "taken", "refused", "conflicted"
 
 
 class Written(NamedTuple):
-    """A status that was sent. `words` is what it says, `phase` a PodGroup's. `state`: out (no answer yet), taken
-    (the object then had `version`), refused (and will be again)."""
+    """A status that was sent. `words` is what it says, `phase` a PodGroup's. `state`: out (no answer yet), taken,
+    refused (and will be again), conflicted (the object had changed since). `version` is the one that it was made for;
+    of a status that was taken, the one that the object then had."""
 
     uid: str
     words: str
@@ -51,6 +52,8 @@ def may_write(held: Written | None, uid: str, seen: str, words: str) -> bool:
         return True
     if held.state == REFUSED:
         return held.words != words
+    if held.state == CONFLICTED:
+        return seen != held.version and not before(seen, held.version)
     return not unseen(held, uid, seen)
 
 
@@ -78,4 +81,16 @@ def is_ours(flow: Flow, job: SessionJob) -> bool:
     return flow.config.alone
 
 
-__all__ = ["OUT", "REFUSED", "TAKEN", "Written", "before", "is_ours", "key_of", "may_write", "phase_of", "unseen"]
+__all__ = [
+    "CONFLICTED",
+    "OUT",
+    "REFUSED",
+    "TAKEN",
+    "Written",
+    "before",
+    "is_ours",
+    "key_of",
+    "may_write",
+    "phase_of",
+    "unseen",
+]
