@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from projections.diagnosis.unasked import ALL_ASKED, unasked
 from volcano.objects.core import Affinity, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota
 from volcano.objects.intree import inline_attachment
 from volcano.objects.scheduling import CSINode, CSIStorageCapacity, PodGroup, Queue, StorageClass
@@ -42,8 +43,9 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlacedPod:
-    """A pod on a node, as far as it can stand in another pod's way. `attached` are volumes of its own, without a claim,
-    that a CSI driver attaches: (in-tree plugin, driver, handle)."""
+    """A pod on a node, as far as it matters to other pods. `attached` are volumes of its own, without a claim, that a
+    CSI driver attaches: (in-tree plugin, driver, handle). `created` is its age among those that may have to go,
+    `unasked` what it counts for beyond its request (milli-cores, bytes)."""
 
     namespace: str
     name: str
@@ -55,6 +57,8 @@ class PlacedPod:
     claims: tuple[str, ...] = ()
     attached: tuple[tuple[str, str, str], ...] = ()
     deleting: bool = False
+    created: str = ""
+    unasked: tuple[float, float] = ALL_ASKED
 
     @staticmethod
     def of(pod: Pod, node: str = "") -> PlacedPod:
@@ -71,6 +75,8 @@ class PlacedPod:
             claims=tuple(claim for claim, _ in claim_names(pod)),
             attached=attached_inline(pod),
             deleting=meta.deletion_timestamp is not None,
+            created=meta.creation_timestamp or "",
+            unasked=unasked(pod),
         )
 
 

@@ -3,17 +3,24 @@ their way there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from projections.cache.state import PodRef
 from tests.unit.scheduler.build import CONFIG, World, group, node, pod
 from vcledger.scheduler.inputs import Allocate
 from vcledger.scheduler.session.conf import default_conf
+from vcledger.scheduler.session.mirror import Mirror
+from vcledger.scheduler.session.outcome import Placed
+from vcledger.scheduler.session.run import run
 from volcano.events.scheduling import TaskAllocated
+from volcano.objects import kinds
+from volcano.objects.core import Pod
 
 HOST = "kubernetes.io/hostname"
 APART = {
@@ -79,3 +86,36 @@ def test_a_port_that_a_running_pod_has(world: World) -> None:
     world.see(taken, group("g", 1), wants)
     world.do(Allocate())
     assert allocated(world) == {}
+
+
+@pytest.mark.parametrize("stated", [{}, {"cpu": "200m"}, {"memory": "1Gi"}])
+def test_pods_that_ask_for_nothing_count_as_they_do_where_their_objects_are_known(
+    world: World, stated: dict[str, str]
+) -> None:
+    """The flow keeps no objects of pods on nodes; a replay has them. Both have the same scores."""
+    for name in ("n1", "n2"):
+        sized = node(name, 30, labels={HOST: name})
+        sized["status"]["allocatable"]["memory"] = sized["status"]["capacity"]["memory"] = "8Gi"
+        world.see(sized)
+    objects: dict[str, Pod] = {}
+    for at, (name, where) in enumerate({"r1": "n1", "r2": "n1", "r3": "n1", "r4": "n2"}.items()):
+        there = pod(name, 90 + at, node=where, phase="Running", group="old")
+        there["spec"]["containers"][0]["resources"] = {"requests": stated}
+        objects[name] = kinds.decode("Pod", json.dumps(there).encode())
+        world.see(there)
+    new = pod("a", 101, group="g")
+    objects["a"] = kinds.decode("Pod", json.dumps(new).encode())
+    world.see(group("old", 1), group("g", 1, 21), new)
+
+    def replayed(pod_of: Callable[[PodRef], Pod | None]) -> Placed:
+        flow = world.flow
+        outcome = run(Mirror(flow.cache, pod_of), flow.config.session, seed=flow.config.seed, cycle=flow.cycle + 1)
+        (placed,) = (one for one in outcome.decisions if isinstance(one, Placed))
+        return placed
+
+    known = replayed(lambda ref: objects[ref.name])
+    blind = replayed(lambda ref: objects["a"] if ref.name == "a" else None)
+    world.do(Allocate())
+    (done,) = world.recorded(TaskAllocated)
+    assert (done.name, done.event.node, done.event.score) == ("a", known.node, known.score)
+    assert done.event.score != blind.score

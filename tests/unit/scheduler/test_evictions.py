@@ -31,6 +31,8 @@ from vcledger.scheduler.eviction_steps import EVICTIONS, EvictPhase, EvictStep, 
 from vcledger.scheduler.inputs import Allocate, Answered
 from vcledger.scheduler.requests import Delete
 from vcledger.scheduler.session.conf import read_conf
+from vcledger.scheduler.snapshot import dump, load
+from vcledger.scheduler.state import Flow
 from vcledger.scheduler.transitions import IllegalTransition
 from volcano.events.binding import PodConditionPatched, PodConditionPatchFailed
 from volcano.events.eviction import EvictFailed, EvictRequested, EvictSucceeded
@@ -117,6 +119,42 @@ def nothing_is_left(world: World) -> None:
     assert world.flow.evictions == {}
     assert [one for one in world.flow.intents.values() if one.kind in ("mark", "evict")] == []
     world.settled()
+
+
+@pytest.mark.parametrize("young", ["l0", "l1"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_youngest_goes_whichever_uid_it_has(tmp_path: Path, young: str, restarted: bool) -> None:
+    born = {"l0": "2026-01-01T00:00:00Z", "l1": "2026-01-01T00:00:00Z", young: "2026-01-02T00:00:00Z"}
+    _goes_first(tmp_path, {name: {"creationTimestamp": age} for name, age in born.items()}, young, restarted)
+
+
+@pytest.mark.parametrize("last", ["l0", "l1"])
+def test_the_last_of_its_index_goes_whatever_its_age(tmp_path: Path, last: str) -> None:
+    more: dict[str, dict[str, Any]] = {
+        name: {
+            "creationTimestamp": f"2026-01-0{1 if name == last else 2}T00:00:00Z",
+            "labels": {"volcano.sh/task-index": "10" if name == last else "9"},
+        }
+        for name in ("l0", "l1")
+    }
+    _goes_first(tmp_path, more, last)
+
+
+def _goes_first(tmp_path: Path, more: dict[str, dict[str, Any]], expected: str, restarted: bool = False) -> None:
+    """A node full of two that run, with `more` in their metadata: of whichever goes there is one."""
+    config = msgspec.structs.replace(CONFIG, session=read_conf(CONF), seed=7, settle_seconds=10)
+    world = World(tmp_path, config)
+    world.see(queue("default"), priority("high", 100), priority("low", 1), node("n1"))
+    pods = [running(name, 90 + at, "lowg") for at, name in enumerate(("l0", "l1"))]
+    for one in pods:
+        one["metadata"] |= more[one["metadata"]["name"]]
+    world.see(of("lowg", 1, "low"), *pods)
+    if restarted:
+        world.loop.flow = load(Flow(config), dump(world.flow))
+    world.see(of("highg", 1, "high", 21), pod("h0", 101, group="highg", cpu="2"))
+    world.do(Allocate())
+    assert victim(world) == expected
+    world.store.close()
 
 
 def test_the_node_that_is_named_for_a_preemptor_is_written_once_and_never_taken_back(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from projections.diagnosis.unasked import unasked
 from tests.unit.session.small import Small
 from vcledger.scheduler.session.actions import enqueue
 from vcledger.scheduler.session.framework import PERMIT, REJECT, Session
@@ -22,7 +23,6 @@ from vcledger.scheduler.session.plugins.nodeorder import NodeOrder
 from vcledger.scheduler.session.plugins.nodeorder_nodes import image_scores
 from vcledger.scheduler.session.plugins.predicates import FAMILIES
 from vcledger.scheduler.session.plugins.proportion import attributes, divide
-from vcledger.scheduler.session.shape import unasked
 from vcledger.scheduler.session.statement import Statement
 from volcano.objects.core import (
     Affinity,

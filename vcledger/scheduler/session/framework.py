@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.model import Resources, SessionJob, SessionQueue, SessionTask, Vector
 from volcano.objects.core import Pod, ResourceQuota
@@ -103,8 +104,9 @@ class Handlers:
 class Session:
     """One cycle's world. `jobs` are those with a PodGroup and a queue that there is; `total` is all that the nodes
     have. `blocked` says why the gate of a queue holds a job back (text with numbers, for the events), by job uid.
-    `pod_of` gives a task's object, which plugins read only what the task itself lacks from. `checks` are the families
-    of predicates that the predicates plugin has switched on, None without that plugin: then only room counts.
+    `pod_of` gives a task's object, which plugins read only what the task itself lacks from; `kept_of` what is known of
+    one on a node whose object is not at hand. `checks` are the families of predicates that the predicates plugin has
+    switched on, None without that plugin: then only room counts.
 
     `waiting` are the jobs that have pending tasks, `unadmitted` those that have not been taken into their queue:
     whoever goes through jobs goes through these, as a session has many others. `feasible` answers where a task may go.
@@ -126,9 +128,10 @@ class Session:
         seed: int = 0,
         now: int = 0,
         pod_of: Callable[[SessionTask], Pod | None] = lambda task: None,
+        kept_of: Callable[[SessionTask], PlacedPod | None] = lambda task: None,
     ) -> None:
         self.conf, self.resources, self.nodes, self.jobs, self.queues = conf, resources, nodes, jobs, queues
-        self.total, self.seed, self.now, self.pod_of = total, seed, now, pod_of
+        self.total, self.seed, self.now, self.pod_of, self.kept_of = total, seed, now, pod_of, kept_of
         self.checks: frozenset[str] | None = None
         self.handlers: list[Handlers] = []
         self.blocked: dict[str, str] = {}

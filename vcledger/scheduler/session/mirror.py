@@ -268,6 +268,10 @@ class Mirror:
         """The task's object; None when the cache has another pod of that name, or none."""
         return self._reader.pod(task)
 
+    def kept(self, task: SessionTask) -> PlacedPod | None:
+        """What is kept of a task's pod on a node, where its object is not."""
+        return self._reader.kept(task)
+
     def read(self, task: SessionTask) -> None:
         """Fills in what of a task follows from the pod's object."""
         self._reader.read(task)

@@ -6,6 +6,7 @@ Owns that reading: a pod's object is read for tasks that wait, and once. Must no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from projections.cache.state import PodRef, TaskInfo
 from projections.cache.tasks import OWN_CLAIM
 from projections.diagnosis.claims import fully_bound, selected_node
-from projections.diagnosis.views import INDEX_LABEL
+from projections.diagnosis.views import INDEX_LABEL, PlacedPod
 from vcledger.scheduler.session.model import PENDING, Resources, SessionTask, Vector
 from vcledger.scheduler.session.shape import Shapes
 from volcano.objects.core import Pod
@@ -83,18 +84,25 @@ class Reader:
         ref = self.mirror.cache.pods.get(task.key)
         return self.mirror.pod_of(ref) if ref is not None and ref.uid == task.uid else None
 
+    def kept(self, task: SessionTask) -> PlacedPod | None:
+        """What is kept of a task's pod on a node, or on its way there, where its object is not."""
+        known = self.mirror.known(task.key)
+        return known if known is not None and known.uid == task.uid else None
+
     def read(self, task: SessionTask) -> None:
-        """Fills in what follows from the pod's object."""
+        """Fills in what follows from the pod's object; its age and index from what is kept of it, where that is all."""
         task.unread = False
         pod = self.pod(task)
         if pod is None:
+            kept = self.kept(task)
+            if kept is not None:
+                task.created, task.index = kept.created, _index(kept.labels)
             return
         if task.status == PENDING:
             self._pods[task.uid] = pod
         task.created = pod.metadata.creation_timestamp or ""
         task.nominated = self.mirror.nominated.get(task.uid) or pod.status.nominated_node_name
-        label = (pod.metadata.labels or {}).get(INDEX_LABEL, "")
-        task.index = int(label) if label.isascii() and label.isdigit() else 0
+        task.index = _index(pod.metadata.labels or {})
         info = self.mirror.cache.jobs[task.job].tasks.get(task.uid) if task.job in self.mirror.cache.jobs else None
         if info is not None:
             task.like = self.shapes.of(pod, info.resreq, task.request, task.best_effort)
@@ -136,6 +144,12 @@ class Reader:
                 continue
             if reported or not self.mirror.exact or not name.startswith(CSI_ATTACH_PREFIX):
                 self.missing[name] = None
+
+
+def _index(labels: Mapping[str, str]) -> int:
+    """The number of a task in its job; 0 where the label is none."""
+    label = labels.get(INDEX_LABEL, "")
+    return int(label) if label.isascii() and label.isdigit() else 0
 
 
 __all__ = ["Reader"]

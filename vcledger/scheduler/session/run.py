@@ -83,6 +83,7 @@ def open_session(
         seed=seed,
         now=now,
         pod_of=mirror.pod,
+        kept_of=mirror.kept,
     )
     ssn.waiting, ssn.unadmitted = mirror.waiting, mirror.unadmitted
     if only is not None:

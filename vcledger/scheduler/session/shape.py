@@ -14,18 +14,12 @@ import numpy as np
 
 from projections.diagnosis.nodes import looks_at_pods, uses_volumes
 from projections.diagnosis.podaffinity import anti_affinity_terms
+from projections.diagnosis.unasked import ALL_ASKED, unasked
 from projections.diagnosis.views import INDEX_LABEL, host_ports
 from vcledger.scheduler.session.model import Resources, Vector
 from vcledger.scheduler.session.nodes import Rows
-from volcano.objects.core import Container, Pod, PodSpec
-from volcano.objects.meta import ResourceMap
-from volcano.objects.resource import Resource, new_resource
-
-UNASKED = (100.0, 200.0 * 1024 * 1024)
-"""What a container counts for to whoever scores nodes, in milli-cores and bytes, that doesn't say how much it asks of
-them (kube-scheduler's DefaultMilliCPURequest and DefaultMemoryRequest)."""
-
-ALL_ASKED = (0.0, 0.0)
+from volcano.objects.core import Pod
+from volcano.objects.resource import Resource
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -109,43 +103,4 @@ def _is_countable(pod: Pod) -> bool:
     )
 
 
-def unasked(pod: Pod) -> tuple[float, float]:
-    """What a pod counts for beyond what it asks, in milli-cores and bytes: UNASKED for each container without a
-    request. One that states 0 asks for nothing (PodRequests with NonMissingContainerRequests)."""
-    spec = pod.spec
-    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
-    if all("cpu" in stated and "memory" in stated for stated in map(_stated, containers)):
-        return ALL_ASKED
-    cpu, memory = (
-        _counted(spec, name, amount) - _counted(spec, name, 0.0)
-        for name, amount in zip(("cpu", "memory"), UNASKED, strict=True)
-    )
-    return cpu, memory
-
-
-def _stated(container: Container) -> ResourceMap:
-    return (container.resources.requests if container.resources is not None else None) or {}
-
-
-def _counted(spec: PodSpec, name: str, unstated: float) -> float:
-    """The sum over the containers, or the peak of the init containers where that is more."""
-
-    def amount(container: Container) -> float:
-        stated = _stated(container)
-        if name not in stated:
-            return unstated
-        read = new_resource({name: stated[name]})
-        return read.milli_cpu if name == "cpu" else read.memory
-
-    total = sum(map(amount, spec.containers or ()))
-    sidecars = peak = 0.0
-    for one in spec.init_containers or ():
-        if one.restart_policy == "Always":
-            total, sidecars = total + amount(one), sidecars + amount(one)
-            peak = max(peak, sidecars)
-        else:
-            peak = max(peak, sidecars + amount(one))
-    return max(total, peak)
-
-
-__all__ = ["ALL_ASKED", "UNASKED", "Shape", "Shapes", "unasked"]
+__all__ = ["Shape", "Shapes"]

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from projections.diagnosis.unasked import ALL_ASKED, UNASKED, unasked
 from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler.session.conf import Argument
 from vcledger.scheduler.session.framework import Session
@@ -41,7 +42,7 @@ from vcledger.scheduler.session.plugins.nodeorder_pods import (
     soft_constraints,
     spread_scores,
 )
-from vcledger.scheduler.session.shape import ALL_ASKED, UNASKED, Shape, unasked
+from vcledger.scheduler.session.shape import Shape
 from volcano.objects.core import Node
 from volcano.objects.status import TaskStatus
 
@@ -251,7 +252,10 @@ def _unasked(task: SessionTask, ssn: Session) -> tuple[float, float]:
     if task.request.item(CPU) and task.request.item(MEMORY):
         return ALL_ASKED
     pod = ssn.pod_of(task)
-    return unasked(pod) if pod is not None else ALL_ASKED
+    if pod is not None:
+        return unasked(pod)
+    kept = ssn.kept_of(task)
+    return kept.unasked if kept is not None else ALL_ASKED
 
 
 @dataclass(slots=True)
