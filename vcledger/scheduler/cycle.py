@@ -82,6 +82,7 @@ def run_session(hand: Hand) -> None:
             spared=spared,
             promised=flow.nominated,
             closing=closing,
+            anew=True,
         )
         _Writing(hand, mirror, outcome).write()
 

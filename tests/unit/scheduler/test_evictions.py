@@ -620,6 +620,34 @@ def test_a_promise_ends_with_its_node(world: World) -> None:
     world.settled()
 
 
+def test_a_pod_whose_named_node_is_deleted_makes_room_on_another_one(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(CONFIG, session=read_conf(CONF), seed=7, settle_seconds=10, statuses=True)
+    world = World(tmp_path, config)
+    world.see(queue("default"), priority("high", 100), priority("low", 1), node("n1"))
+    world.see(of("lowg", 1, "low"), running("l0", 90, "lowg"), running("l1", 91, "lowg"))
+    world.see(of("highg", 1, "high", 21), pod("h0", 101, group="highg", cpu="2"))
+    world.do(Allocate())
+    named = pod("h0", 140, group="highg", cpu="2")
+    named["status"]["nominatedNodeName"] = "n1"
+    world.answer(Patch, said(named), "h0")
+    world.see(named, node("n1", 150), change="MODIFIED")
+    world.see(node("n1", 151), change="DELETED")
+    for name, version in (("l0", 152), ("l1", 153)):
+        world.see(running(name, version, "lowg"), change="DELETED")
+    world.see(node("n2", 160))
+    world.see(*(pod(name, version, group="lowg", cpu="2", node="n2", phase="Running") for name, version in
+                (("m0", 161), ("m1", 162))))  # fmt: skip
+    world.do(Allocate())
+    assert [one.node for one in world.events(TaskEvicted)] == ["n1", "n2"]
+    assert world.flow.nominated == {"h0-u": "n2"}
+    bodies = [json.loads(one.request.body) for one in world.out if getattr(one.request, "name", "") == "h0"]
+    assert [one["status"]["nominatedNodeName"] for one in bodies] == ["n2"]
+    world.do(Allocate(), Allocate())
+    assert len(world.events(TaskEvicted)) == 2, "the name that its status still has does not make it evict once more"
+    world.settled()
+    world.store.close()
+
+
 def test_a_promise_ends_with_its_pod(world: World) -> None:
     marked(world)
     world.see(pod("h0", 130, group="highg", cpu="2"), change="DELETED")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.session.small import Small
 from vcledger.scheduler.session.actions import preempt, reclaim
 from vcledger.scheduler.session.framework import Session
@@ -124,6 +126,20 @@ def test_a_pod_that_waits_for_its_nominated_node_does_not_preempt_again() -> Non
     pod = Pod(metadata=ObjectMeta(name="high-0"), status=PodStatus(nominated_node_name="n0"))
     world.task(world.job("high", priority=10, min_available=1), "high-0", 2, pod=pod)
     assert run(world, "preempt")[1].decisions == []
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_pod_whose_nominated_node_is_gone_preempts_again_where_that_is_wanted(anew: bool) -> None:
+    """Volcano's taskEligibleToPreempt refuses it."""
+    world = Small()
+    full(world)
+    pod = Pod(metadata=ObjectMeta(name="high-0"), status=PodStatus(nominated_node_name="gone"))
+    world.task(world.job("high", priority=10, min_available=1), "high-0", 2, pod=pod)
+    ssn = world.open(tiers=PLUGINS)
+    ssn.anew = anew
+    outcome = Outcome(cycle=1, seed=0)
+    preempt.execute(ssn, outcome)
+    assert [one.startswith("preempt") for one in told(outcome)] == ([True, False] if anew else [])
 
 
 def test_within_a_job_the_task_of_higher_priority_takes_a_lesser_ones_place() -> None:

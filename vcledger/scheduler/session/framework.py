@@ -114,7 +114,7 @@ class Session:
     `quotas` are the ResourceQuotas, by namespace and name.
     `chooser` decides on nodes in place of scores and seed. `spared` are tasks (UIDs) that are not to be evicted,
     whatever the plugins say; `promised` the tasks (UIDs) that evictions of an earlier cycle make room for, with their
-    nodes."""
+    nodes. `anew`: a pod preempts again when the node that its status names is gone."""
 
     def __init__(
         self,
@@ -142,6 +142,7 @@ class Session:
         self.chooser: Chooser | None = None
         self.spared: Collection[str] = ()
         self.promised: Mapping[str, str] = {}
+        self.anew = False
         self.done: dict[int, Any] = {}
         self.held: dict[str, Vector] = {}
         self.quotas: Mapping[str, ResourceQuota] = {}

@@ -39,16 +39,18 @@ def run(
     spared: Collection[str] = (),
     promised: Mapping[str, str] = MappingProxyType({}),
     closing: Collection[str] = (),
+    anew: bool = False,
 ) -> Outcome:
     """What a session decides. The same mirror, configuration and seed give the same, whatever way the mirror came to
     its state. `only`: the jobs, by uid, to which the cycle is limited. `chooser`: what decides on nodes, in place of
     the seed. `spared`: tasks, by UID, that are not to be evicted; `promised`: those that earlier evictions make
     room for, which come first, with their nodes. `closing`: the jobs of which the outcome says what their PodGroups
-    should say at the session's close. Raises KeyError for an action or plugin of the configuration that there is not,
-    which `conf.read_conf` refuses."""
+    should say at the session's close. `anew`: a pod may preempt again when the node that its status names is gone,
+    which in Volcano it never may. Raises KeyError for an action or plugin of the configuration that there is not, which
+    `conf.read_conf` refuses."""
     mirror.refresh()
     ssn = open_session(mirror, conf, seed=seed, now=now, only=only)
-    ssn.chooser, ssn.spared, ssn.promised = chooser, spared, promised
+    ssn.chooser, ssn.spared, ssn.promised, ssn.anew = chooser, spared, promised, anew
     outcome = Outcome(
         cycle, seed, conf.actions, len(ssn.jobs), len(ssn.nodes), len(ssn.queues), conf=conf, mirror=mirror
     )

@@ -117,7 +117,8 @@ def may_preempt(ssn: Session, task: SessionTask) -> bool:
 
 
 def _is_eligible(ssn: Session, task: SessionTask) -> bool:
-    """A pod that has been promised a node by an earlier preemption waits for it while that is under way."""
+    """A pod that has been promised a node by an earlier preemption waits for it while that is under way. In Volcano one
+    whose node is gone never preempts again; with kube-scheduler it does, and in a session that is to (`anew`)."""
     pod = ssn.pod_of(task)
     if pod is None:
         return True
@@ -127,7 +128,9 @@ def _is_eligible(ssn: Session, task: SessionTask) -> bool:
     if not node:
         return True
     row = ssn.nodes.row.get(node)
-    if row is None or ssn.feasible.fits_now(task, row):
+    if row is None:
+        return ssn.anew
+    if ssn.feasible.fits_now(task, row):
         return False
     if row not in ssn.feasible.resolvable(task):
         return True
