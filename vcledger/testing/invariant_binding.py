@@ -8,6 +8,7 @@ from __future__ import annotations
 from projections.cache.state import Cache, PodRef
 from vcledger import codec
 from vcledger.testing.invariant_rules import ANSWER_GRACE, CHANGED, Rule, own, pod_key
+from vcledger.testing.invariant_status import StatusWrites
 from vcledger.testing.invariant_volumes import names_of
 from volcano.events import binding, eviction, node_sync, observation, recovery, resync, scheduling, volume
 from volcano.events.base import Recorded
@@ -229,9 +230,10 @@ class Recovered(Rule):
 # --- 12: no write that changes nothing ----------------------------------------------------------------------------
 
 
-class WorthWriting(Rule):
+class WorthWriting(StatusWrites):
     """No status update is sent that changes nothing: what was known when it was decided on counts, as a watch may show
-    the written condition before the answer to the write is in the log, and answers may come in any order."""
+    the written condition before the answer to the write is in the log, and answers may come in any order. Those of
+    PodGroups and queues, which are intents, have outcomes."""
 
     absent = "no status was written"
 
@@ -243,6 +245,7 @@ class WorthWriting(Rule):
         self._marks: dict[str, str] = {}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
+        super().after(recorded, cache)
         event, uid = recorded.event, recorded.uid
         if isinstance(event, binding.BindFailed | scheduling.TaskUnschedulable) and own(recorded):
             self._was[recorded.position] = self._is.get(uid)

@@ -12,7 +12,7 @@ from vcledger import codec
 from vcledger.ledger import Ledger
 from vcledger.testing.invariant_rules import wrong_books
 from vcledger.testing.invariants import INVARIANTS, RULES, Verdict, Watcher, check_ledger, first_broken
-from volcano.events import binding, cleanup, eviction, observation, recovery, resync, scheduling, volume
+from volcano.events import binding, cleanup, eviction, observation, recovery, resync, scheduling, status, volume
 from volcano.events.base import DomainEvent, Recorded, Subject
 from volcano.objects import kinds
 from volcano.objects.resource import new_resource
@@ -157,6 +157,34 @@ LOST_DELETION = eviction.EvictFailed(job="ns/g", node="n", code=0, answer_lost=T
 MARKED = binding.PodConditionPatched(type="DisruptionTarget", status="True", message="because of preempt")
 MARKED_ANEW = binding.PodConditionPatched(type="DisruptionTarget", status="True", message="because of reclaim")
 
+LET_IN = status.PodGroupUpdateRequested(job="ns/g", phase="Inqueue", sent_resource_version="5")
+RUNS = msgspec.structs.replace(
+    LET_IN, phase="Running", running=2, condition="Scheduled", reason="ready", sent_resource_version="7"
+)
+HOLDS = status.QueueUpdateRequested(allocated={"cpu": 1500.0, "memory": 2.0**30, "pods": 2.0, "x.y/gpu": 1000.0})
+
+
+def taken(intent: int, version: str = "") -> status.PodGroupUpdateSucceeded:
+    return status.PodGroupUpdateSucceeded(intent=intent, new_resource_version=version)
+
+
+def not_taken(intent: int, code: int) -> status.PodGroupUpdateFailed:
+    return status.PodGroupUpdateFailed(intent=intent, code=code, answer_lost=not code)
+
+
+def says(phase: str, *conditions: tuple[str, str], running: int = 0) -> Any:
+    """A PodGroup with that status."""
+    rows = [{"type": of, "status": "True", "reason": reason} for of, reason in conditions]
+    return group() | {"status": {"phase": phase, "running": running, "conditions": rows}}
+
+
+def queue(**allocated: str) -> Any:
+    return {"metadata": {"name": "q", "uid": "q"}, "status": {"allocated": allocated}}
+
+
+GROUP = ("PodGroup", "g", "g-1")
+QUEUE = ("Queue", "q", "q")
+
 
 def h() -> History:
     return History()
@@ -269,6 +297,51 @@ BROKEN: dict[str, tuple[int, int, History]] = {
         h().see(pod(conditions=[CONDITION])).add(PATCHED),
     ),
     "written and written again": (12, 2, h().add(PATCHED).add(PATCHED)),
+    "a group's status as it was seen": (12, 2, h().see(says("Inqueue"), "PodGroup").add(LET_IN, *GROUP)),
+    "a group's status as it was taken": (
+        12,
+        4,
+        h().see(says("Pending"), "PodGroup").add(LET_IN, *GROUP).add(taken(2), *GROUP).add(LET_IN, *GROUP),
+    ),
+    "a group's status as it was taken, and an older one seen since": (
+        12,
+        5,
+        h()
+        .see(says("Pending"), "PodGroup", version=5)
+        .add(LET_IN, *GROUP)
+        .add(taken(2, "7"), *GROUP)
+        .see(says("Pending"), "PodGroup", "Modified", version=6)
+        .add(LET_IN, *GROUP),
+    ),
+    "a group's status that is being written already": (12, 2, h().add(LET_IN, *GROUP).add(LET_IN, *GROUP)),
+    "a group's condition as it was seen beside another": (
+        12,
+        2,
+        h()
+        .see(says("Running", ("Unschedulable", "few"), ("Scheduled", "ready"), running=2), "PodGroup")
+        .add(RUNS, *GROUP),
+    ),
+    "a group's status without an outcome": (
+        12,
+        2,
+        h().see(says("Pending"), "PodGroup").add(LET_IN, *GROUP).wait(61).add(TICK),
+    ),
+    "a queue's status as it was seen, in other words": (
+        12,
+        2,
+        h()
+        .see(queue(cpu="1.5", memory="1024Mi", pods="2", **{"x.y/gpu": "1"}), "Queue")
+        .add(HOLDS, *QUEUE, namespace=""),
+    ),
+    "a queue's status as it was taken": (
+        12,
+        3,
+        h()
+        .add(HOLDS, *QUEUE, namespace="")
+        .add(status.QueueUpdateSucceeded(intent=1), *QUEUE, namespace="")
+        .add(HOLDS, *QUEUE, namespace=""),
+    ),
+    "a queue's status without an outcome": (12, 1, h().add(HOLDS, *QUEUE, namespace="").wait(61).add(TICK)),
 }
 
 
@@ -482,6 +555,54 @@ HELD: dict[str, tuple[int, History]] = {
         .add(msgspec.structs.replace(PATCHED, new_resource_version="7"), cause=2)
         .add(BIND_FAILED)
         .add(msgspec.structs.replace(PATCHED, new_resource_version="9"), cause=6),
+    ),
+    "a group's phases, one after the other": (
+        12,
+        h()
+        .see(says("Pending"), "PodGroup", version=5)
+        .add(LET_IN, *GROUP)
+        .add(taken(2, "7"), *GROUP)
+        .see(says("Pending"), "PodGroup", "Modified", version=6)
+        .add(RUNS, *GROUP)
+        .add(taken(5, "8"), *GROUP)
+        .see(says("Pending"), "PodGroup", "Modified", version=9)
+        .add(LET_IN, *GROUP)
+        .add(taken(8, "10"), *GROUP)
+        .wait(61)
+        .add(TICK),
+    ),
+    "a group's status that was not taken, or of which that is not known": (
+        12,
+        h()
+        .see(says("Pending"), "PodGroup")
+        .add(LET_IN, *GROUP)
+        .add(not_taken(2, 409), *GROUP)
+        .add(LET_IN, *GROUP)
+        .add(not_taken(4, 0), *GROUP)
+        .add(LET_IN, *GROUP)
+        .add(taken(6), *GROUP)
+        .wait(61)
+        .add(TICK),
+    ),
+    "the status of a group that was made anew": (
+        12,
+        h()
+        .see(says("Inqueue"), "PodGroup")
+        .see(says("Inqueue"), "PodGroup", "Deleted")
+        .add(LET_IN, "PodGroup", "g", "g-2"),
+    ),
+    "another reason in a group's condition": (
+        12,
+        h().see(says("Running", ("Scheduled", "soon"), running=2), "PodGroup").add(RUNS, *GROUP),
+    ),
+    "a queue that holds something else, or something more": (
+        12,
+        h()
+        .see(queue(cpu="1.5", memory="1Gi", pods="2"), "Queue")
+        .add(HOLDS, *QUEUE, namespace="")
+        .add(status.QueueUpdateSucceeded(intent=2), *QUEUE, namespace="")
+        .see(queue(cpu="1.5", memory="1Gi", pods="2", **{"x.y/gpu": "1", "x.y/tpu": "1"}), "Queue", "Modified")
+        .add(HOLDS, *QUEUE, namespace=""),
     ),
     "another message": (12, h().add(PATCHED).add(msgspec.structs.replace(PATCHED, message="other"))),
 }

@@ -1,0 +1,126 @@
+"""The rule about what is written into the status of PodGroups and queues: news, with an outcome.
+
+Owns this rule. Pure, see `vcledger.testing.invariant_rules`; must not know how the scheduler decides that a status is
+news, of which it is the check. Called by `vcledger.testing.invariant_binding`, as a part of the twelfth invariant.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from projections.cache.state import Cache
+from vcledger import codec
+from vcledger.testing.invariant_rules import ANSWER_GRACE, CHANGED, Rule, own
+from volcano.events import observation, status
+from volcano.events.base import DomainEvent, Recorded
+from volcano.objects.quantity import QuantityInvalid, exact_value
+from volcano.objects.resource import ATTACH_PREFIX, PODS
+from volcano.objects.scheduling import PodGroup, Queue
+
+REQUESTED = (status.PodGroupUpdateRequested, status.QueueUpdateRequested)
+SUCCEEDED = (status.PodGroupUpdateSucceeded, status.QueueUpdateSucceeded)
+FAILED = (status.PodGroupUpdateFailed, status.QueueUpdateFailed)
+
+Says = dict[str, object]
+"""What a status says, by field: of a PodGroup `phase`, the counts, and each condition by its type; of a queue what is
+allocated, in thousandths by resource."""
+
+
+class _Sent(NamedTuple):
+    """A status that was asked for: by the event at `position`, of the object `uid`."""
+
+    position: int
+    uid: str
+    says: Says
+
+
+class StatusWrites(Rule):
+    """No status of a PodGroup or queue is asked for that says what the object is known to say, or what one says whose
+    answer is out; and each has an outcome. An object that nothing is known of yet is not judged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._objects: dict[str, Says] = {}
+        self._versions: dict[str, int] = {}
+        self._out: dict[int, _Sent] = {}
+
+    def after(self, recorded: Recorded, cache: Cache) -> None:
+        event, uid = recorded.event, recorded.uid
+        if isinstance(event, REQUESTED) and own(recorded):
+            self._requested(recorded, event)
+        elif isinstance(event, (*SUCCEEDED, *FAILED)) and own(recorded):
+            self.settle(("status", event.intent))
+            sent = self._out.pop(event.intent or 0, None)
+            if sent is not None and isinstance(event, SUCCEEDED):
+                version = codec.resource_version_key(event.new_resource_version)
+                self._see(uid, version, _with(self._objects.get(uid, {}), sent.says))
+        elif isinstance(event, CHANGED) and isinstance(event.object, PodGroup | Queue):
+            self._see(uid, recorded.resource_version, _seen(event.object))
+        elif recorded.kind in ("PodGroup", "Queue") and isinstance(event, observation.ObjectDeleted):
+            self._objects.pop(uid, None)
+            self._versions.pop(uid, None)
+
+    def _requested(self, recorded: Recorded, event: DomainEvent) -> None:
+        self.seen += 1
+        uid, says, what = recorded.uid, _asked(event), f"the status of {recorded.kind} {recorded.name}"
+        if any(one.uid == uid and one.says == says for one in self._out.values()):
+            self.breach(recorded.position, f"{what} is written as it is being written already")
+        known = self._objects.get(uid)
+        if known is not None and _with(known, says) == known:
+            self.breach(recorded.position, f"{what} is written as it was")
+        self._out[recorded.position] = _Sent(recorded.position, uid, says)
+        self.owe(("status", recorded.position), recorded, f"{what} was written, and no outcome is known", ANSWER_GRACE)
+
+    def _see(self, uid: str, version: int | None, says: Says) -> None:
+        """What an object says as of a version; an earlier one than is known is passed over."""
+        if version is not None and version < codec.OPAQUE:
+            if version < self._versions.get(uid, 0):
+                return
+            self._versions[uid] = version
+        self._objects[uid] = says
+
+
+def _with(known: Says, says: Says) -> Says:
+    """An object's status once what is asked for is written: a queue's is put in place of the old one, of a PodGroup the
+    conditions of other types stay."""
+    return {**known, **says} if "phase" in says else says
+
+
+def _asked(event: DomainEvent) -> Says:
+    if isinstance(event, status.PodGroupUpdateRequested):
+        says = _counts(event.phase, event.running, event.succeeded, event.failed)
+        if event.condition:
+            says[f"condition {event.condition}"] = ("True", event.reason, event.message)
+        return says
+    allocated = event.allocated if isinstance(event, status.QueueUpdateRequested) else {}
+    whole = {"cpu": 0, "memory": 0, **{name: round(amount) for name, amount in allocated.items()}}
+    return {name: amount * (1000 if _in_ones(name) else 1) for name, amount in whole.items()}
+
+
+def _in_ones(name: str) -> bool:
+    """Whether an event gives the amount of a resource in ones; all others are in thousandths."""
+    return name in ("memory", PODS) or name.startswith(ATTACH_PREFIX)
+
+
+def _seen(obj: PodGroup | Queue) -> Says:
+    if isinstance(obj, PodGroup):
+        held = obj.status
+        says = _counts(held.phase, held.running, held.succeeded, held.failed)
+        says.update((f"condition {one.type}", (one.status, one.reason, one.message)) for one in held.conditions or ())
+        return says
+    return {name: _thousandths(amount) for name, amount in (obj.status.allocated or {}).items()}
+
+
+def _thousandths(amount: str | int | float) -> int | None:
+    """None for what is no quantity, which no request equals."""
+    try:
+        return exact_value(amount, -3)
+    except QuantityInvalid:
+        return None
+
+
+def _counts(phase: str, running: int, succeeded: int, failed: int) -> Says:
+    return {"phase": phase, "running": running, "succeeded": succeeded, "failed": failed}
+
+
+__all__ = ["StatusWrites"]
