@@ -10,7 +10,8 @@ in the state before its own decision. Whether the recorded node would do is aske
 all before it applied. Jobs that have waited for `STAY_SECONDS` are asked about, some at a time, each `STAY_SECONDS`.
 
 An eviction is a decision as well. The first one that no answer speaks of asks for a whole cycle in the state before it,
-which stands for those of the coming period too: who is evicted follows from everybody who waits.
+which stands for those of the coming period too: who is evicted follows from everybody who waits. What any question
+would evict is open until the pod goes, or a whole cycle answers for it.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ class Shadow:
         self._answers: dict[str, Answer] = {}
         self._open: dict[str, Open] = {}
         self._evicting: dict[str, None] = {}
+        self._victims: dict[str, None] = {}
         self._said: dict[str, str] = {}
         self._created: dict[str, int] = {}
         self._payloads: dict[str, tuple[int, bytes]] = {}
@@ -150,6 +152,7 @@ class Shadow:
         key, change = f"{recorded.namespace}/{recorded.name}", type(recorded.event)
         if change is ObjectDeleted:
             self._lost(key, recorded.uid)
+            self._not_evicted(recorded.uid, self.now, "left running to its end")
             self._payloads.pop(key, None)
             self._created.pop(recorded.uid, None)
             self._leaves(recorded.uid)
@@ -201,9 +204,12 @@ class Shadow:
         if uid not in self._evicting:
             self._ask_evictions(recorded)
         self._evicting.pop(uid, None)
-        if self.evicted.pop(uid, None) is not None:
+        if uid in self._victims:
+            del self._victims[uid]
+            self.evicted.pop(uid, None)
             self.counts["evicted_same"] += 1
             return
+        self._not_evicted(uid, self.now, "left running until it was evicted by another cycle")
         self.counts["evicted_only_there"] += 1
         there = Side(held.node_name, self.now, f"evicted from {held.node_name}")
         here = Side(held.node_name, self.now, "left running")
@@ -217,12 +223,23 @@ class Shadow:
             one = event.recorded
             if one.kind == "Pod" and type(one.event) is not ObjectDeleted and self._evicts(event):
                 self._evicting[one.uid] = None
-        self._hear(None, {})
+        outcome = self._hear(None, {})
+        self._victims = {one.task.uid: None for one in outcome.decisions if isinstance(one, Evicted)}
 
     def _evicts(self, event: Event) -> bool:
         """Whether a pod that is there has been told to go by a scheduler."""
         pod: Any = event.recorded.event.object  # type: ignore[attr-defined]
         return pod.metadata.deletion_timestamp is not None and any(mark in event.payload for mark in _EVICTED)
+
+    def _not_evicted(self, uid: str, time: int | None, what: str) -> None:
+        """Settles an eviction that is open: what the record did with the pod instead, and when that was known."""
+        found = self.evicted.pop(uid, None)
+        if found is None:
+            return
+        self.counts["evicted_only_here"] += 1
+        there = Side(found.answer.node, time, what)
+        here = Side(found.answer.node, found.answer.time, found.answer.reason)
+        self._differs(Divergence(found.position, found.key, "evicted_only_here", there, here))
 
     def _lost(self, key: str, uid: str) -> None:
         """A pod that is deleted after its node went was lost with it."""
@@ -344,7 +361,7 @@ class Shadow:
         if some:
             self._hear(some, {})
 
-    def _hear(self, jobs: dict[str, None] | None, wanted: dict[str, str]) -> None:
+    def _hear(self, jobs: dict[str, None] | None, wanted: dict[str, str]) -> Outcome:
         """One question, about some jobs or about all; `wanted` are the tasks (and their jobs) it is asked for."""
         assert self.decider is not None
         self.asked += 1
@@ -363,6 +380,7 @@ class Shadow:
         for uid, unfit in outcome.unfit.items():
             if uid not in wanted:
                 self._said[uid] = unfit.message
+        return outcome
 
     def _would_place(self, decision: Placed, wanted: bool) -> None:
         score = f", score {decision.score:.6g}" if decision.score is not None else ""
@@ -397,11 +415,8 @@ class Shadow:
         for found in list(self._open.values()):
             self._only_here(found)
         self._open.clear()
-        for found in self.evicted.values():
-            self.counts["evicted_only_here"] += 1
-            there = Side(found.answer.node, None, "left as it was")
-            here = Side(found.answer.node, found.answer.time, found.answer.reason)
-            self._differs(Divergence(found.position, found.key, "evicted_only_here", there, here))
+        for uid in list(self.evicted):
+            self._not_evicted(uid, None, "left as it was")
 
     def _only_here(self, found: Open) -> None:
         self.counts["only_here"] += 1

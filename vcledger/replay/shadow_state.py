@@ -24,7 +24,8 @@ from vcledger.replay.shadow import Answer, Open, Shadow
 if TYPE_CHECKING:
     from vcledger.replay.shadowing import Sampler
 
-PROJECTION, VERSION = "shadow-replay", 1
+PROJECTION, VERSION = "shadow-replay", 2
+"""2: evictions are judged too."""
 
 MADE_ANEW = ("cache", "period", "evolve", "decider", "outcomes", "_events", "_ahead", "_payloads")
 """What of a Shadow is not kept: it comes from the source and the plan."""
@@ -103,12 +104,18 @@ def load(result: ResultLedger) -> State | None:
     if not head:
         return None
     found = store.load_snapshots(PROJECTION, VERSION, result.cluster, head)
+    if not found and any(store.load_snapshots(PROJECTION, older, result.cluster, head) for older in range(1, VERSION)):
+        raise _another_version(result)
     if not found or found[-1].position != head:
         raise StateMissing(f"{result.path} was not stopped cleanly: a shadow replay begins anew, with another --out")
     try:
         return msgspec.json.decode(found[-1].payload, type=State)
     except msgspec.MsgspecError:
-        raise StateMissing(f"{result.path} was left by another version: name another --out") from None
+        raise _another_version(result) from None
+
+
+def _another_version(result: ResultLedger) -> StateMissing:
+    return StateMissing(f"{result.path} was left by another version: a shadow replay begins anew, with another --out")
 
 
 def leave(state: State, begin: Callable[[ResultLedger], None], path: str, cluster: str) -> None:

@@ -150,6 +150,39 @@ def test_a_session_that_evicts_nobody_differs(tmp_path: Path) -> None:
     assert (result.divergence.recorded.reason, result.divergence.replayed.reason) == ("evicted from n0", "left running")
 
 
+def test_what_an_old_question_would_have_evicted_is_no_answer(tmp_path: Path) -> None:
+    """The question about g1-0 evicts g0-0 at once; the whole cycle of the eviction, 50 minutes later, evicts nobody."""
+    gang = Gang(2, 2, 4, 0, 10)
+    events = told(
+        seen("MODIFIED", member(0, 0, gang, 7, "n0", "Running"), 2),
+        seen("ADDED", group(1, gang, 20), 3),
+        seen("MODIFIED", {**group(1, gang, 21), "status": {"phase": "Inqueue"}}, 3),
+        seen("ADDED", member(1, 0, gang, 22, "", "Pending"), 3),
+        seen("MODIFIED", member(1, 0, gang, 23, "n1", "Running"), 10),
+        seen("MODIFIED", evicted(gang, 29), 3000),
+    )
+    with ledger(tmp_path / "source.db", events) as source:
+        counts = shadow(source, partial(FirstFit, evicts=("default/g0-0",))).counts
+    assert (counts.evicted_same, counts.evicted_only_there, counts.evicted_only_here) == (0, 1, 1)
+
+
+def test_a_pod_that_ended_by_itself_is_told_so(tmp_path: Path) -> None:
+    gang = Gang(2, 2, 4, 0, 10)
+    events = told(
+        seen("MODIFIED", member(0, 0, gang, 7, "n0", "Running"), 2),
+        seen("ADDED", member(0, 1, gang, 8, "", "Pending"), 3),
+        seen("MODIFIED", member(0, 1, gang, 9, "n0", "Running"), 10),
+        seen("DELETED", member(0, 0, gang, 10, "n0", "Running"), 3000),
+    )
+    with ledger(tmp_path / "source.db", events) as source:
+        result = shadow(source, partial(FirstFit, evicts=("default/g0-0",)))
+    assert (result.evictions_recorded, result.counts.evicted_only_here) == (0, 1)
+    assert result.divergence is not None
+    assert result.divergence.kind == "evicted_only_here"
+    assert result.divergence.recorded.reason == "left running to its end"
+    assert result.divergence.recorded.time is not None
+
+
 @pytest.mark.parametrize(("least", "broken"), [(1, 1), (2, 0)])
 def test_gangs_that_broke_in_the_record_are_counted(tmp_path: Path, least: int, broken: int) -> None:
     gang = Gang(2, least, 4, 0, 10)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.unit.replay.fake import FirstFit
 from tests.unit.replay.traces import Gang, Stage, ledger_of
 from vcledger.ledger import Ledger
-from vcledger.replay import shadowing
+from vcledger.replay import shadow_state, shadowing
 from vcledger.replay.digest import result_digest
 from vcledger.replay.engine import Job, ReplayPlan, ReplayResult
 from vcledger.replay.result import AnotherPlan
@@ -113,3 +113,11 @@ def test_what_cannot_be_gone_on_with(source: Path, tmp_path: Path) -> None:
     with pytest.raises(StateMissing, match="was not stopped cleanly"):
         shadow(source, out, resume=True)
     assert told(shadow(source, tmp_path / "none.db", resume=True)) == told(shadow(source))
+
+
+def test_what_a_build_of_before_left_is_refused(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(shadow_state, "VERSION", shadow_state.VERSION - 1)
+        assert not shadow(source, keep=tmp_path / "kept.db", stop_after=30).finished
+    with pytest.raises(StateMissing, match="left by another version: a shadow replay begins anew, with another --out"):
+        shadow(source, tmp_path / "kept.db", resume=True)
