@@ -119,7 +119,7 @@ def proof(
         sentences=compare_words(ledger, name, parts, model, config, speaks),
         choices=[
             choice._replace(how=NOT_SEEN) if bind.how == UNSEEN else choice
-            for bind, choice in zip(binds, choices, strict=False)
+            for bind, choice in zip(binds if choices else [], choices, strict=True)
         ],
     )
 

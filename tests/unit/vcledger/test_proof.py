@@ -106,20 +106,56 @@ def test_a_bind_that_fits_is_let_through_and_one_that_does_not_is_refused(tmp_pa
     assert refused.reasons == ("Insufficient cpu: asks 6, idle 2 (of 8)",)
 
 
-@pytest.mark.parametrize("rests_on", ["a node", "a claim", "nothing"])
-def test_what_the_record_never_has_is_nothing_to_judge_by(tmp_path: Path, rests_on: str) -> None:
-    """A record without nodes, or without claims, refuses no bind for that; what it has is judged as ever."""
+CLAIMING = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+
+
+@pytest.mark.parametrize(
+    ("rests_on", "asks", "how"),
+    [("a node", "1", UNSEEN), ("a claim", "1", UNSEEN), ("nothing", "9", REFUSED), ("a claim", "9", REFUSED)],
+)
+def test_what_the_record_never_has_is_nothing_to_judge_by(tmp_path: Path, rests_on: str, asks: str, how: str) -> None:
+    """A record without nodes, or without claims, refuses no bind for that; what it has is judged as ever, beside it
+    too."""
     named = "n7" if rests_on == "a node" else "n1"
-    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}] if rests_on == "a claim" else []
-    asks = "9" if rests_on == "nothing" else "1"
+    spec = {"volumes": CLAIMING if rests_on == "a claim" else []}
     events = [
-        *added(*BASE, pod("a", 3, cpu=asks, spec={"volumes": volumes})),
-        changed(1, pod("a", 4, cpu=asks, node_name=named, spec={"volumes": volumes})),
+        *added(*BASE, pod("a", 3, cpu=asks, spec=spec)),
+        changed(1, pod("a", 4, cpu=asks, node_name=named, spec=spec)),
     ]
     with ledger_of(tmp_path, *events) as ledger:
         found = proof(ledger, conf=read_conf(CONF))
-    assert hows(found) == [REFUSED if rests_on == "nothing" else UNSEEN]
-    assert [one.how for one in found.choices] == [WAITS if rests_on == "nothing" else NOT_SEEN]
+    assert hows(found) == [how]
+    assert [one.how for one in found.choices] == [WAITS if how == REFUSED else NOT_SEEN]
+    assert how == UNSEEN or any("Insufficient cpu" in reason for reason in found.refused[0].reasons)
+
+
+@pytest.mark.parametrize(("cordoned_at", "how"), [(1.9, UNSEEN), (0.5, REFUSED)])
+def test_beside_a_claim_that_is_nowhere_a_state_of_the_cycle_must_let_the_bind_through(
+    tmp_path: Path, cordoned_at: float, how: str
+) -> None:
+    events = [
+        *added(*BASE, pod("a", 3, spec={"volumes": CLAIMING})),
+        changed(cordoned_at, node("n1", 4, unschedulable=True)),
+        changed(2, pod("a", 5, node_name="n1", spec={"volumes": CLAIMING})),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        assert hows(proof(ledger)) == [how]
+
+
+@pytest.mark.parametrize("claiming", [False, True])
+def test_a_claim_that_is_nowhere_hides_no_room_that_is_only_being_released(tmp_path: Path, claiming: bool) -> None:
+    ending = pod("a", 5, cpu="6", node_name="n1", phase="Running")
+    ending["metadata"]["deletionTimestamp"] = "2026-03-01T03:00:30Z"
+    spec = {"volumes": CLAIMING if claiming else []}
+    events = [
+        *added(*BASE, pod("a", 3, cpu="6", node_name="n1", phase="Running"), pod("b", 4, cpu="6", spec=spec)),
+        changed(1, ending),
+        changed(2, pod("b", 6, cpu="6", node_name="n1", spec=spec)),
+    ]
+    with ledger_of(tmp_path, *events) as ledger:
+        found = proof(ledger)
+    assert hows(found) == [UNSEEN, REFUSED]
+    assert found.refused[0].reasons[-1] == "Insufficient cpu now, though not once pods are gone"
 
 
 def test_a_node_that_is_gone_is_refused(tmp_path: Path) -> None:
@@ -127,20 +163,6 @@ def test_a_node_that_is_gone_is_refused(tmp_path: Path) -> None:
     events = [*added(*TWO, pod("a", 3, cpu="1")), gone, changed(5, pod("a", 5, cpu="1", node_name="n1"))]
     with ledger_of(tmp_path, *events) as ledger:
         assert hows(proof(ledger)) == [REFUSED]
-
-
-def test_room_that_is_only_being_released_is_none_for_a_bind(tmp_path: Path) -> None:
-    ending = pod("a", 5, cpu="6", node_name="n1", phase="Running")
-    ending["metadata"]["deletionTimestamp"] = "2026-03-01T03:00:30Z"
-    events = [
-        *added(*BASE, pod("a", 3, cpu="6", node_name="n1", phase="Running"), pod("b", 4, cpu="6")),
-        changed(1, ending),
-        changed(2, pod("b", 6, cpu="6", node_name="n1")),
-    ]
-    with ledger_of(tmp_path, *events) as ledger:
-        found = proof(ledger)
-    assert hows(found) == [UNSEEN, REFUSED]
-    assert found.refused[0].reasons == ("Insufficient cpu now, though not once pods are gone",)
 
 
 def test_binds_of_one_cycle_are_observed_in_any_order(tmp_path: Path) -> None:
