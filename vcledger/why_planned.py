@@ -20,7 +20,7 @@ from volcano.objects.core import Pod, PodStatus
 from volcano.objects.meta import ObjectMeta
 from volcano.objects.quantity import QuantityInvalid
 from volcano.objects.scheduling import TaskSpec, VolcanoJob
-from volcano.objects.status import READY_STATUSES, STATUS_WORDS
+from volcano.objects.status import ALLOCATED_STATUSES, READY_STATUSES, STATUS_WORDS
 
 SYSTEM_NAMESPACE, SYSTEM_PRIORITY = "kube-system", 2_000_000_000
 """What the conformance plugin shields: that namespace, and the classes system-cluster-critical (this priority) and
@@ -42,7 +42,7 @@ def holders(cache: Cache, queue: str) -> list[Occupant]:
     return [
         occupant(cache, task, task.node_name, known)
         for job in cache.jobs.values()
-        if job.queue == queue and job.held is not None and job.allocated.milli_cpu + job.allocated.memory
+        if job.queue == queue and job.held is not None and job.count_of(ALLOCATED_STATUSES)
         for known in [_of_job(cache, job)]
         for task in job.tasks.values()
         if task.node_name

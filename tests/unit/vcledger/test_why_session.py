@@ -22,7 +22,7 @@ from projections.diagnosis.world import World
 from tests.unit.diagnosis.build import claim, node, obj, pod, uses, volume
 from vcledger.ledger import Ledger
 from vcledger.scheduler.session.conf import DEFAULT_CONF
-from vcledger.why_planned import occupants
+from vcledger.why_planned import holders, occupants
 from vcledger.why_queues import queue_views
 from vcledger.why_session import SessionProof, node_object
 from vcledger.why_views import node_view, task_view
@@ -263,6 +263,17 @@ def test_nobody_is_evicted_twice() -> None:
     for one in explain(of).changes:
         pods = [key for step in one.steps for key in step.pods]
         assert len(pods) == len(set(pods))
+
+
+@pytest.mark.parametrize("asks", [{"nvidia.com/gpu": "1"}, {}])
+def test_a_job_that_asks_for_no_cpu_and_no_memory_holds_something(asks: dict[str, str]) -> None:
+    made = Made()
+    made.see("PodGroup", made.group("other-kind", 1, "Running", "default"))
+    mine: Any = {"annotations": {"scheduling.k8s.io/group-name": "other-kind"}, "status": {"phase": "Running"}}
+    made.see(
+        "Pod", pod("there-too", nodeName="n1", containers=[{"name": "c", "resources": {"requests": asks}}], **mine)
+    )
+    assert [one.key for one in holders(made.cache, "default")] == ["default/there", "default/there-too"]
 
 
 def test_two_edits_of_a_pod_both_reach_its_likes() -> None:
