@@ -16,6 +16,7 @@ from vcledger.scheduler.session.actions import enqueue
 from vcledger.scheduler.session.framework import PERMIT, REJECT, Session
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.outcome import Enqueued, Outcome
+from vcledger.scheduler.session.plugins import nodeorder
 from vcledger.scheduler.session.plugins.binpack import FEW
 from vcledger.scheduler.session.plugins.drf import Drf
 from vcledger.scheduler.session.plugins.gang import is_pipelined, is_ready, is_starving, valid
@@ -398,6 +399,25 @@ def test_a_container_that_states_a_request_of_nothing_counts_nothing() -> None:
     assert unasked(_with_requests({"cpu": "1", "memory": "1Gi"}, init=[Container()])) == (0.0, 0.0)
     assert unasked(_with_requests({"cpu": "0", "memory": "50Mi"}, init=[Container()])) == (100.0, 150.0 * mega)
     assert unasked(Pod()) == (0.0, 0.0)
+
+
+def test_what_nodeorder_keeps_of_pods_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods that come and go, versions of them too: of those that have gone nothing stays for ever."""
+    monkeypatch.setattr(nodeorder, "KNOWN_MAX", 4)
+    world = Small()
+    world.node("n", 8, 32)
+    job = world.job("job")
+    there = [world.task(job, f"quiet-{number}", 0, on="n", best_effort=True, pod=QUIET) for number in range(9)]
+    ssn = world.open()
+    known = nodeorder._Unasked(0, 0, np.zeros((1, 2)))
+    mega = 1024 * 1024
+    assert known.on(there, ssn) == [(100.0, 200.0 * mega)] * 9
+    assert len(known.known) <= 4
+    known.known.clear()
+    for position in range(9):
+        there[0].position = position
+        assert known.on(there[:1], ssn) == [(100.0, 200.0 * mega)]
+    assert list(known.known) == [there[0].uid]
 
 
 def test_nodeorder_counts_what_pods_there_do_not_ask() -> None:

@@ -50,6 +50,9 @@ HALF = 50
 FEW = 16
 """So many rows are scored number by number."""
 
+KNOWN_MAX = 50_000
+"""Of so many pods on nodes it is kept what they do not ask."""
+
 GPU = "nvidia.com/gpu"
 
 DEFAULT_WEIGHTS = {
@@ -260,12 +263,13 @@ def _unasked(task: SessionTask, ssn: Session) -> tuple[float, float]:
 
 @dataclass(slots=True)
 class _Unasked:
-    """The sums of that by row, as of a place in the table's log; and the tasks that were looked up."""
+    """The sums of that by row, as of a place in the table's log; and the tasks that were looked up: by uid, with the
+    position at which that was. At `KNOWN_MAX` of them it begins anew."""
 
     epoch: int
     seen: int
     amounts: Scores
-    known: dict[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
+    known: dict[str, tuple[int, tuple[float, float]]] = field(default_factory=dict)
 
     def on(self, tasks: Iterable[SessionTask], ssn: Session) -> list[tuple[float, float]]:
         found = []
@@ -274,10 +278,12 @@ class _Unasked:
                 if task.like.unasked != ALL_ASKED:
                     found.append(task.like.unasked)
             elif not (task.request.item(CPU) and task.request.item(MEMORY)):
-                key = task.uid, task.position
-                if key not in self.known:
-                    self.known[key] = _unasked(task, ssn)
-                found.append(self.known[key])
+                known = self.known.get(task.uid)
+                if known is None or known[0] != task.position:
+                    if len(self.known) >= KNOWN_MAX:
+                        self.known.clear()
+                    known = self.known[task.uid] = task.position, _unasked(task, ssn)
+                found.append(known[1])
         return found
 
 
