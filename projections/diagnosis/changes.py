@@ -130,7 +130,7 @@ def _change(edits: Edits, text: str, case: Case, again: bool) -> Change:
         steps=[edit.step() for edit in edits],
         size=sum(edit.touches for edit in edits),
         share=round(sum(edit.share for edit in edits), 4),
-        proof=f"a scheduling session with it places it; {proof}" if again else proof,
+        proof=f"a scheduling session with it places it, or promises it a place; {proof}" if again else proof,
     )
 
 
