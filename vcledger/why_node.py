@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from projections.cache.state import Cache, PodRef
+from projections.cache.tasks import OWN_CLAIM
 from projections.diagnosis.claims import fully_bound, selected_node
 from projections.diagnosis.edits import amounts_text
-from projections.diagnosis.holders import HeldBack, NodeAnswer
+from projections.diagnosis.holders import HeldBack, NodeAnswer, by_verdict
 from projections.diagnosis.model import RECOMPUTED, Evidence
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.reasons import Reason, grouped, scheduler_reasons
@@ -82,7 +83,7 @@ def _waits(ref: PodRef, cache: Cache) -> bool:
         return False
     if ref.scheduler_name not in cache.config.scheduler_names:
         return False
-    claims = [cache.claims.get(f"{ref.namespace}/{name.removeprefix('=')}") for name in ref.claims]
+    claims = [cache.claims.get(f"{ref.namespace}/{name.removeprefix(OWN_CLAIM)}") for name in ref.claims]
     return not any(claim is not None and selected_node(claim) and not fully_bound(claim) for claim in claims)
 
 
@@ -195,11 +196,7 @@ def _held_back(
         except NoSuchPod:  # its observation was pruned, or cannot be read
             continue
         groups.setdefault(answer.verdict, []).append((f"{ref.namespace}/{ref.name}", answer.summary))
-    found = [
-        HeldBack(verdict=verdict, count=len(told), summary=told[0][1], names=[name for name, _ in told])
-        for verdict, told in groups.items()
-    ]
-    return sorted(found, key=lambda one: (-one.count, one.verdict))
+    return by_verdict(groups)
 
 
 def _amounts(amounts: Mapping[str, float], named: Mapping[str, float] | None = None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Unpack
 from projections.cache.state import Cache, JobInfo
 from projections.diagnosis.amounts import exceeding_asked, show
 from projections.diagnosis.edits import amounts_text
-from projections.diagnosis.holders import HeldBack, Holder, QueueAnswer
+from projections.diagnosis.holders import HeldBack, Holder, QueueAnswer, by_verdict
 from projections.diagnosis.model import RECOMPUTED, Evidence
 from projections.diagnosis.numbers import over_limit, resource_numbers
 from projections.diagnosis.queues import deserved_shares, ghost_gate, queue_gate
@@ -172,11 +172,7 @@ def _held_back(
             continue
         if answer.verdict not in {"running", "finished"}:
             groups.setdefault(answer.verdict, []).append((key, answer.summary))
-    found = [
-        HeldBack(verdict=verdict, count=len(told), summary=told[0][1], names=[name for name, _ in told])
-        for verdict, told in groups.items()
-    ]
-    return sorted(found, key=lambda one: (-one.count, one.verdict))
+    return by_verdict(groups)
 
 
 def _verdict(

@@ -6,7 +6,7 @@ Owns their shapes and how they are told. Must not know how they are found. Calle
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -57,6 +57,15 @@ class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     summary: str
     names: list[str]
+
+
+def by_verdict(told: Mapping[str, Sequence[tuple[str, str]]]) -> list[HeldBack]:
+    """Names and summaries by verdict as groups, the largest first."""
+    found = [
+        HeldBack(verdict=verdict, count=len(those), summary=those[0][1], names=[name for name, _ in those])
+        for verdict, those in told.items()
+    ]
+    return sorted(found, key=lambda one: (-one.count, one.verdict))
 
 
 class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
