@@ -14,7 +14,7 @@ from vcledger.ledger import DEFAULT_MODEL, Ledger
 from vcledger.proof import proof
 from vcledger.proof_choices import judge_choices
 from vcledger.proof_dice import LOWER
-from vcledger.proof_log import cycles
+from vcledger.proof_log import FAILED_ON, cycles
 from vcledger.proof_words import ANSWER, HOWS, THROWN, WORD_FOR_WORD
 from vcledger.scheduler.session.conf import read_conf
 
@@ -69,12 +69,14 @@ def test_over_all_recordings_too(found: Mapping[str, Recording]) -> None:
 def test_the_nodes_of_the_binds_are_among_those_that_the_session_scores_best(
     found: Mapping[str, Recording], name: str
 ) -> None:
-    """At least 95 of 100. In 05 the proxy swallowed binds, whose pods hold room that nobody else sees."""
+    """At least 95 of 100. Pods whose bind fails, as the proxy swallowed it or its answer, hold room until then that no
+    watch shows: of a record that has such, at least 60."""
     real = found[name].proof
     seen = len(real.choices) - real.choice_counts.get("unseen", 0)
     assert len(real.choices) == len(real.binds)
     told = [(one.placement.position, one.placement.key, one.placement.node, one.how) for one in real.choices]
-    assert real.could >= (0.6 if name == "05" else 0.95) * seen, told
+    hidden = any(FAILED_ON.match(one.written.message) for one in real.sentences)
+    assert real.could >= (0.6 if hidden else 0.95) * seen, told
 
 
 def test_scores_of_another_configuration_are_noticed(found: Mapping[str, Recording]) -> None:
