@@ -151,15 +151,19 @@ def choice_table(proofs: Mapping[str, Proof]) -> list[str]:
 
 
 def word_table(proofs: Mapping[str, Proof]) -> list[str]:
-    """The sentences of each record by how they compare. `of 100`: those that came out of those that could; `nodeless of
-    100`: those word for word, of those that name no node."""
+    """The sentences of each record by how they compare. `of 100`: those that came out, of those that could; `of 100,
+    unseen too`: of all, those with an unseen answer among them; `nodeless of 100`: those word for word, of those that
+    name no node."""
     rows: list[Row] = [
         [name, len(one.sentences), *(one.word_counts.get(how, 0) for how in WORD_HOWS)] for name, one in proofs.items()
     ]
     together = Proof(sentences=[sentence for one in proofs.values() for sentence in one.sentences])
     every = zip(_with_sums(rows), [*proofs.values(), together], strict=False)
-    filled: list[Row] = [[*row, _share(one.equal, one.made), _word_for_word(one.nodeless)] for row, one in every]
-    return _markdown(["record", "sentences", *WORD_HOWS, "of 100", "nodeless of 100"], filled)
+    filled: list[Row] = [
+        [*row, _share(one.equal, one.made), _share(one.equal, len(one.sentences)), _word_for_word(one.nodeless)]
+        for row, one in every
+    ]
+    return _markdown(["record", "sentences", *WORD_HOWS, "of 100", "of 100, unseen too", "nodeless of 100"], filled)
 
 
 def _word_for_word(sentences: Sequence[Compared]) -> str:

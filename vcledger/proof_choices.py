@@ -4,7 +4,8 @@ Owns the choice of the state in which a cycle is judged. Must not know scores. C
 
 A whole cycle is made again on one state, each pod put where the record has it as soon as the session comes to it, so
 that what follows is decided after the same. Of the states with which a cycle can have begun (as for sentences, see
-`proof_words`) the one counts in which the most of its nodes could have been taken.
+`proof_words`), and last the first with the binds in flight, the one counts in which the most of its nodes could have
+been taken.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class _Run:
         return [self._make(part, cache) for _, cache in self.read(positions)]
 
     def _make(self, part: Cycle, cache: Cache, flying: Mapping[str, str] = MappingProxyType({})) -> int:
-        dice = Dice(part.thrown, always=True)
+        dice = Dice(part.thrown, cache.node_list, always=True)
         outcome = decide(self.ledger, cache, frozenset(), flying, dice, conf=self.conf)
         seen = [one for one in part.placements if one.seen]
         hows = (FLYING if flying and how in COULD else how for how in _hows(seen, dice, outcome))

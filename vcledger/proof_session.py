@@ -48,7 +48,7 @@ class SessionSpeaker:
         seed: int = 0,
     ) -> None:
         self.ledger, self.cache, self.free, self.in_flight = ledger, cache, free, in_flight
-        self.conf, self.seed, self.dice = conf, seed, Dice(thrown)
+        self.conf, self.seed, self.dice = conf, seed, Dice(thrown, cache.node_list)
 
     def of_pod(self, key: str, uid: str) -> str | None:
         """See `vcledger.proof_words.Speaker`."""

@@ -1,7 +1,8 @@
 """Whether the sentences that the real scheduler wrote come out of the record again, word for word.
 
 Owns the choice of the state and the comparison. Must not know how a sentence is made: a speaker makes it, without
-looking at any condition or Event. Called by `vcledger.proof`.
+looking at any Event, nor at any condition but for the nodes that they name, which it is told. Called by
+`vcledger.proof`.
 
 A cycle looks at the state that it began with, and at what it has itself decided since; it writes its conditions when it
 ends. So a sentence is made of the state with which its cycle began, as far as the cycle before and the period tell when

@@ -320,7 +320,7 @@ def test_an_answer_that_the_record_lacks_is_counted_apart(tmp_path: Path) -> Non
         found = proof(ledger)
     assert words(found) == [ANSWER]
     assert (found.made, found.equal) == (0, 0)
-    assert word_table({"x": found})[-1].endswith("|  |  |")
+    assert word_table({"x": found})[-1].endswith("| 1 |  | 0.0 |  |")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,52 @@ def test_better_nodes_may_have_been_left_out_of_a_sample(large: Large, fitting: 
         assert chosen == (fitting - 1 if always or what != LOWER else None)
 
 
+@pytest.mark.parametrize(
+    ("better", "at", "what"),
+    [
+        ([0], 299, SAMPLED),
+        ([0, 155], 100, SAMPLED),
+        ([0, 145], 100, SAMPLED),
+        ([0, 144], 100, LOWER),
+        ([100, 250], 0, SAMPLED),
+        ([100, 256], 0, LOWER),
+        ([100, 255], 299, SAMPLED),
+        ([100, 255], 99, SAMPLED),
+        (list(range(1, 300, 100)), 0, LOWER),
+    ],
+)
+def test_the_better_ones_lie_outside_one_stretch_of_the_list(
+    large: Large, better: list[int], at: int, what: str
+) -> None:
+    """144 in a row round the node, none of them better; the end of the list goes on at its beginning."""
+    scores = np.ones(300)
+    scores[better] = 2.0
+    dice = Dice({large.task.uid: large.nodes.names[at]}, large.nodes.names)
+    dice.choose(large.nodes, large.task, np.arange(300), scores)
+    assert dice.stood == {large.task.uid: what}
+
+
+def test_the_stretch_is_one_of_the_lists_own_order_not_of_the_names(large: Large) -> None:
+    """Every third node is better: by name no stretch is without one, in an order that has them last there is."""
+    scores = np.ones(300)
+    scores[::3] = 2.0
+    order = sorted(large.nodes.names, key=lambda name: int(name[1:]) % 3 == 0)
+    for listed, what in ((large.nodes.names, LOWER), (order, SAMPLED)):
+        dice = Dice({large.task.uid: "n001"}, listed)
+        dice.choose(large.nodes, large.task, np.arange(300), scores)
+        assert dice.stood == {large.task.uid: what}
+
+
+def test_nodes_that_would_not_do_do_not_break_a_stretch_nor_count(large: Large) -> None:
+    rows, scores = np.arange(0, 300, 2), np.ones(150)
+    for better, what in (([0], SAMPLED), ([0, 5], SAMPLED), ([0, 6], LOWER)):
+        scores[:] = 1.0
+        scores[better] = 2.0
+        dice = Dice({large.task.uid: "n100"}, large.nodes.names)
+        dice.choose(large.nodes, large.task, rows, scores)
+        assert dice.stood == {large.task.uid: what}
+
+
 def test_what_is_not_in_the_record_is_left_to_the_seed(large: Large) -> None:
     rows, scores = np.arange(2), np.zeros(2)
     dice = Dice({})
