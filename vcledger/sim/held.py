@@ -42,6 +42,9 @@ ANSWERS = (DONE, DONE_UNHEARD, NEVER_DONE, DONE_LATER, REFUSED, THROTTLED)
 WORTH: dict[str, int] = {"low": 1, "high": 100}
 """Priority classes and their values."""
 
+TIMEOUT = 30
+"""So many seconds a client waits for an answer; then it is lost, and the request may still arrive."""
+
 RUNS = 20
 """So many seconds the pods of a gang of some priority run."""
 
@@ -84,6 +87,7 @@ class HeldSimulation(Simulation):
         log = store if store is not None else cast(EventStore, MemoryLog())
         super().__init__(plan, log, config=config, session=session)
         self.held: list[Effect] = []
+        self._since: list[int] = []
         self.late: list[tuple[Effect, int]] = []
         self.free = False
         self.heard: Callable[[Effect], None] | None = None
@@ -95,11 +99,13 @@ class HeldSimulation(Simulation):
             super()._send(effect)
         else:
             self.held.append(effect)
+            self._since.append(self.timeline.now)
 
     def crash(self) -> None:
         """The process dies; what it had sent may still arrive."""
         self.late += [(effect, self._until()) for effect in self.held]
         self.held.clear()
+        self._since.clear()
         super().crash()
 
     def _until(self) -> int:
@@ -107,7 +113,8 @@ class HeldSimulation(Simulation):
 
     def answer(self, index: int, how: str) -> None:
         """Answers a request that waits."""
-        effect = self.held.pop(index % len(self.held))
+        index %= len(self.held)
+        effect, _ = self.held.pop(index), self._since.pop(index)
         if how == DONE:
             self.put(Answered(effect, self.port.do(effect.request)))
             return
@@ -130,14 +137,20 @@ class HeldSimulation(Simulation):
             self.port.do(effect.request)
 
     def pass_time(self, micros: int) -> None:
-        """Time passes; what was under way for too long is lost for good."""
-        self.run_for(micros)
+        """Time passes; nobody waits longer for an answer than a client does, and what was under way for too long is
+        lost for good."""
+        until = self.timeline.now + micros
+        while self.timeline.now < until and not self.broken:
+            self.run_for(min(until - self.timeline.now, SECOND))
+            while self._since and self._since[0] <= self.timeline.now - TIMEOUT * SECOND:
+                self.answer(0, DONE_LATER)
         self.late = [(effect, until) for effect, until in self.late if self.timeline.now <= until]
 
     def release(self) -> None:
         """From now on requests are answered as they come."""
         self.free = True
         held, self.held = self.held, []
+        self._since.clear()
         for effect in held:
             super()._send(effect)
         self.late.clear()
