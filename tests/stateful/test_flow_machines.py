@@ -23,7 +23,28 @@ TestFlow.settings = profiles.machine(30)
 TestVolumeBinder = VolumeBinderMachine.TestCase
 TestVolumeBinder.settings = profiles.machine(30)
 TestEvictions = EvictionMachine.TestCase
-TestEvictions.settings = profiles.machine(10)
+TestEvictions.settings = profiles.machine(25)
+
+
+@pytest.mark.slow
+def test_each_run_of_the_eviction_machine_evicts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine that hardly ever evicts would look at nothing new."""
+    monkeypatch.setenv("VCLEDGER_SIMULATED", str(tmp_path))
+    told: list[int] = []
+
+    class Counted(EvictionMachine):
+        def teardown(self) -> None:
+            super().teardown()
+            told.append(self.evicted)
+
+    chosen = settings(
+        max_examples=8, stateful_step_count=20, deadline=None, database=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    run_state_machine_as_test(seed(1)(Counted), settings=chosen)
+    assert len(told) >= 8
+    assert min(told) >= 1, told
+    assert sum(told) > len(told), "nothing but the first gang evicts"
 
 
 class SessionMachine(VolumeBinderMachine):
