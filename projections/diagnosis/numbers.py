@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from projections.diagnosis.amounts import add, exceeding_asked, show, subtract
+from projections.diagnosis.amounts import exceeding_asked, show
 from projections.diagnosis.case import Case
 from projections.diagnosis.gang import READY, Trial
 from projections.diagnosis.model import Member, QueueNumbers, ResourceNumbers
@@ -24,7 +24,7 @@ from projections.diagnosis.queues import (
     real_capability,
 )
 from projections.diagnosis.reasons import Reason
-from projections.diagnosis.views import Amounts, ClusterView, QueueView, TaskView
+from projections.diagnosis.views import ClusterView, QueueView, TaskView
 
 
 def queue_numbers(case: Case) -> QueueNumbers | None:
@@ -78,12 +78,6 @@ def resource_numbers(view: QueueView, cluster: ClusterView, wanted: Mapping[str,
 
 def _shown(name: str, amounts: Mapping[str, float]) -> str:
     return show(name, amounts[name]) if name in amounts else ""
-
-
-def room_left(view: QueueView, cluster: ClusterView) -> Amounts:
-    """What the queue could still be given, resource by resource: its capability (or the cluster) less what is held."""
-    limit, held = real_capability(view, cluster), add(view.allocated, view.inqueue)
-    return {name: max(0.0, amount) for name, amount in subtract(limit, held).items() if name in limit}
 
 
 def over_limit(view: QueueView, cluster: ClusterView) -> list[str]:

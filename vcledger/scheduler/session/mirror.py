@@ -142,10 +142,6 @@ class Mirror:
         for claim in claims:
             self._dirty_pods.update(cache.claim_users.get(claim, ()))
 
-    def touch_all(self) -> None:
-        """Everything may have changed."""
-        self._everything = True
-
     @property
     def has_changed(self) -> bool:
         """Whether something has become of a job or queue since this was last taken."""
