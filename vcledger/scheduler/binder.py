@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from vcledger.scheduler import volume_binder
-from vcledger.scheduler.bodies import condition_patch
+from vcledger.scheduler.bodies import condition_patch, sent_status
 from vcledger.scheduler.decision import (
     RECORDED,
     Failure,
@@ -256,26 +254,9 @@ def queue_resync(hand: Hand, task: FlowTask, reason: str, cause: int, attempt: i
 # --- conditions ---------------------------------------------------------------------------------------------------
 
 
-class _Condition(msgspec.Struct):
-    reason: str = ""
-    message: str = ""
-
-
-class _Conditions(msgspec.Struct):
-    conditions: list[_Condition]
-    node: str = msgspec.field(default="", name="nominatedNodeName")
-
-
-class _Sent(msgspec.Struct):
-    status: _Conditions
-
-
-_sent = msgspec.json.Decoder(_Sent)
-
-
 def condition_answered(hand: Hand, position: int, intent: Intent, request: Patch, answer: Answer) -> None:
     """The outcome of the condition's patch. It is not sent again: the next failure has its own."""
-    written = _sent.decode(request.body).status
+    written = sent_status(request.body)
     sent = written.conditions[0]
     ref = _ref(intent, "")
     if answer.ok:

@@ -139,6 +139,32 @@ def event_of(
     )
 
 
+class SentCondition(msgspec.Struct):
+    """A condition of a patch that was sent."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class SentStatus(msgspec.Struct):
+    """What a patch of a pod's status has set: its conditions, and the nominated node."""
+
+    conditions: list[SentCondition]
+    node: str = msgspec.field(default="", name="nominatedNodeName")
+
+
+class _Sent(msgspec.Struct):
+    status: SentStatus
+
+
+_sent = msgspec.json.Decoder(_Sent)
+
+
+def sent_status(body: bytes) -> SentStatus:
+    """The status in the body of a patch that `condition_patch` or `eviction_patch` made."""
+    return _sent.decode(body).status
+
+
 __all__ = [
     "BY_SCHEDULER",
     "DISRUPTION_TARGET",
@@ -148,5 +174,6 @@ __all__ = [
     "event_of",
     "eviction_patch",
     "rfc3339",
+    "sent_status",
     "volume_for_claim",
 ]

@@ -13,10 +13,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-import msgspec
-
 from vcledger.scheduler import volume_binder
-from vcledger.scheduler.bodies import BY_SCHEDULER, DISRUPTION_TARGET, eviction_patch
+from vcledger.scheduler.bodies import BY_SCHEDULER, DISRUPTION_TARGET, eviction_patch, sent_status
 from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, status_of
 from vcledger.scheduler.eviction_steps import EvictPhase
 from vcledger.scheduler.fold_events import LOST
@@ -73,25 +71,10 @@ def _request(hand: Hand, ref: TaskRef, job: str, decided: int, cause: int, actio
 # --- answers ------------------------------------------------------------------------------------------------------
 
 
-class _Condition(msgspec.Struct):
-    message: str = ""
-
-
-class _Conditions(msgspec.Struct):
-    conditions: list[_Condition]
-
-
-class _Sent(msgspec.Struct):
-    status: _Conditions
-
-
-_sent = msgspec.json.Decoder(_Sent)
-
-
 def mark_answered(hand: Hand, position: int, intent: Intent, request: Patch, answer: Answer) -> None:
     """The pod's conditions: once they are written it is deleted."""
     subject = _subject(intent)
-    message = _sent.decode(request.body).status.conditions[0].message
+    message = sent_status(request.body).conditions[0].message
     said: dict[str, str] = {"type": DISRUPTION_TARGET, "status": "True", "reason": BY_SCHEDULER, "message": message}
     eviction = hand.flow.evictions.get(intent.uid)
     if eviction is not None and (eviction.phase is not EvictPhase.MARKING or eviction.decided != position):
