@@ -10,13 +10,12 @@ from typing import Any
 
 from projections.cache.state import PodRef
 from vcledger.scheduler.state import Flow, Intent
-from vcledger.scheduler.written import CONFLICTED, OUT, REFUSED, TAKEN, Written, key_of
+from vcledger.scheduler.written import REFUSED, TAKEN, Written, key_of
 from volcano.events import status
 from volcano.events.base import Recorded
 from volcano.objects.scheduling import VolcanoJob
 
 _NEVER = (400, 403, 404, 405, 415, 422)
-_CONFLICT = 409
 
 Succeeded = status.PodGroupUpdateSucceeded | status.QueueUpdateSucceeded
 Failed = status.PodGroupUpdateFailed | status.QueueUpdateFailed
@@ -35,15 +34,14 @@ def queue_words(event: status.QueueUpdateRequested) -> str:
 
 def _group_requested(flow: Flow, at: Recorded, event: status.PodGroupUpdateRequested) -> None:
     flow.intents[at.position] = Intent("group", at.uid, event.job)
-    made = Written(at.uid, group_words(event), event.phase, OUT, event.sent_resource_version)
-    flow.written[key_of("PodGroup", event.job)] = made
+    flow.written[key_of("PodGroup", event.job)] = Written(at.uid, group_words(event), event.phase)
     if event.phase in ("", "Pending"):
         flow.admitted.pop(event.job, None)
 
 
 def _queue_requested(flow: Flow, at: Recorded, event: status.QueueUpdateRequested) -> None:
     flow.intents[at.position] = Intent("queue", at.uid, at.name)
-    flow.written[key_of("Queue", at.name)] = Written(at.uid, queue_words(event), "", OUT, event.sent_resource_version)
+    flow.written[key_of("Queue", at.name)] = Written(at.uid, queue_words(event), "")
 
 
 def _held(flow: Flow, at: Recorded) -> tuple[str, Written | None]:
@@ -62,8 +60,8 @@ def _succeeded(flow: Flow, at: Recorded, event: Succeeded) -> None:
 
 
 def _failed(flow: Flow, at: Recorded, event: Failed) -> None:
-    """What may go through another time is decided anew by the next session; what the server will never have is, once
-    there is something else to say, and what conflicted, once a newer object is seen: until then it would again."""
+    """What may go through another time, as a conflict will once the newer object is seen, is decided anew by the next
+    session; what the server will never have is, once there is something else to say."""
     if event.intent is not None:
         flow.intents.pop(event.intent, None)
     key, held = _held(flow, at)
@@ -71,8 +69,6 @@ def _failed(flow: Flow, at: Recorded, event: Failed) -> None:
         return
     if event.code in _NEVER:
         flow.written[key] = held._replace(state=REFUSED)
-    elif event.code == _CONFLICT and held.state == OUT:
-        flow.written[key] = held._replace(state=CONFLICTED)
     else:
         del flow.written[key]
 

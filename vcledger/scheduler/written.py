@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from vcledger.scheduler.session.model import SessionJob
     from vcledger.scheduler.state import Flow
 
-OUT, TAKEN, REFUSED, CONFLICTED = "out", "taken", "refused", "conflicted"
+OUT, TAKEN, REFUSED = "out", "taken", "refused"
 
 
 class Written(NamedTuple):
-    """A status that was sent. `words` is what it says, `phase` a PodGroup's. `state`: out (no answer yet), taken,
-    refused (and will be again), conflicted (the object had changed since). `version` is the one that it was made for;
-    of a status that was taken, the one that the object then had."""
+    """A status that was sent. `words` is what it says, `phase` a PodGroup's. `state`: out (no answer yet), taken
+    (the object then had `version`), refused (and will be again)."""
 
     uid: str
     words: str
@@ -52,8 +51,6 @@ def may_write(held: Written | None, uid: str, seen: str, words: str) -> bool:
         return True
     if held.state == REFUSED:
         return held.words != words
-    if held.state == CONFLICTED:
-        return seen != held.version and not before(seen, held.version)
     return not unseen(held, uid, seen)
 
 
@@ -81,16 +78,4 @@ def is_ours(flow: Flow, job: SessionJob) -> bool:
     return flow.config.alone
 
 
-__all__ = [
-    "CONFLICTED",
-    "OUT",
-    "REFUSED",
-    "TAKEN",
-    "Written",
-    "before",
-    "is_ours",
-    "key_of",
-    "may_write",
-    "phase_of",
-    "unseen",
-]
+__all__ = ["OUT", "REFUSED", "TAKEN", "Written", "before", "is_ours", "key_of", "may_write", "phase_of", "unseen"]

@@ -229,35 +229,14 @@ def test_a_conflict_is_decided_anew_on_what_is_seen_then(world: World) -> None:
     world.do(Allocate())
     answer(world, "g", status(409, "the object has been modified", "Conflict"))
     assert [one.code for one in world.events(PodGroupUpdateFailed)] == [409]
-    take_queue(world)
-    world.do(Allocate())
-    head = world.store.head()
-    world.see(pending("other", 1, 24), pending("g", 1, 19))
-    world.do(Allocate(), Allocate())
-    assert [one["metadata"]["uid"] for one in patches(world)] == ["other-u"], "for an older version it would again"
-    world.crash()
-    world.do(Allocate())
-    told = [one.uid for one in world.recorded(PodGroupUpdateRequested) if one.position > head]
-    assert "g-u" not in told
+    assert patches(world) == []
     world.see(pending("g", 1, 25))
     world.do(Allocate())
-    assert [one["metadata"]["resourceVersion"] for one in patches(world)][-1] == "25"
+    assert [one["metadata"]["resourceVersion"] for one in patches(world)] == ["25"]
     world.settled()
 
 
-def test_a_queue_that_conflicted_waits_for_its_newer_version(world: World) -> None:
-    world.do(Allocate())
-    world.answer(Patch, status(409, "the object has been modified", "Conflict"), "default")
-    world.see(pending("g", 1))
-    world.do(Allocate(), Allocate())
-    assert patches(world, "Queue") == []
-    world.see(queue("default", 4))
-    world.do(Allocate())
-    assert [one["metadata"]["resourceVersion"] for one in patches(world, "Queue")] == ["4"]
-    world.settled()
-
-
-@pytest.mark.parametrize("reply", [LOST, status(500, "etcd is away"), status(429, "slowly")])
+@pytest.mark.parametrize("reply", [LOST, status(409, "older"), status(500, "etcd is away"), status(429, "slowly")])
 def test_what_may_go_through_another_time_is_sent_by_the_next_session(world: World, reply: Answer) -> None:
     world.see(pending("g", 1))
     world.do(Allocate())
