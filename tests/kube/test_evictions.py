@@ -105,7 +105,8 @@ def settled(db: str) -> None:
         [one.event for one in found[f"Evict{name}"]] for name in ("Requested", "Succeeded", "Failed")
     )
     assert [one.event.action for one in told] == ["reclaim"] * 3
-    assert [one.decided for one in asked] == [one.position for one in told]
+    # The first two are decided in one cycle, and asked for as their conditions are answered: in either order.
+    assert sorted(one.decided for one in asked) == [one.position for one in told]
     assert [one.code for one in failed if not one.answer_lost] == [500]
     # A watch may have shown the pod going before the connection broke.
     assert len(done) == 2 and [one.answer_lost for one in done].count(True) == 1
