@@ -129,6 +129,12 @@ class Hand:
 NOTHING = Decision([], [], [])
 
 
+def subject_at(kind: str, key: str, uid: str) -> Subject:
+    """The stream of the object of a kind whose key is NS/NAME."""
+    namespace, _, name = key.partition("/")
+    return Subject(kind, namespace, name, uid)
+
+
 def pod_subject(task: FlowTask | TaskRef) -> Subject:
     """The stream of a task's pod."""
     return Subject("Pod", task.namespace, task.name, task.uid)

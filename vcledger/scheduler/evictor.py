@@ -15,7 +15,7 @@ from enum import Enum
 
 from vcledger.scheduler import volume_binder
 from vcledger.scheduler.bodies import BY_SCHEDULER, DISRUPTION_TARGET, eviction_patch, sent_status
-from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, status_of
+from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, status_of, subject_at
 from vcledger.scheduler.eviction_steps import EvictPhase
 from vcledger.scheduler.fold_events import LOST
 from vcledger.scheduler.fold_evictions import sentence, wants_mark
@@ -73,7 +73,7 @@ def _request(hand: Hand, ref: TaskRef, job: str, decided: int, cause: int, actio
 
 def mark_answered(hand: Hand, position: int, intent: Intent, request: Patch, answer: Answer) -> None:
     """The pod's conditions: once they are written it is deleted."""
-    subject = _subject(intent)
+    subject = subject_at("Pod", intent.key, intent.uid)
     message = sent_status(request.body).conditions[0].message
     said: dict[str, str] = {"type": DISRUPTION_TARGET, "status": "True", "reason": BY_SCHEDULER, "message": message}
     eviction = hand.flow.evictions.get(intent.uid)
@@ -94,11 +94,6 @@ def mark_answered(hand: Hand, position: int, intent: Intent, request: Patch, ans
         _fail(hand, eviction, failure, None, cause, _wish(answer))
 
 
-def _subject(intent: Intent) -> Subject:
-    namespace, _, name = intent.key.partition("/")
-    return Subject("Pod", namespace, name, intent.uid)
-
-
 def _wish(answer: Answer) -> float | None:
     details = status_of(answer.body).details
     return details.retry_after_seconds if details is not None else None
@@ -109,7 +104,8 @@ def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
     eviction = hand.flow.evictions.get(intent.uid)
     if eviction is not None and eviction.intent != position:
         eviction = None
-    ref, job = (_of(eviction), eviction.job) if eviction is not None else (_ref(_subject(intent), ""), "")
+    subject = subject_at("Pod", intent.key, intent.uid)
+    ref, job = (_of(eviction), eviction.job) if eviction is not None else (_ref(subject, ""), "")
     failure = failure_of(answer.code, answer.body) if not answer.ok else Failure(0)
     other = answer.code == 409 and OTHER_POD in failure.message
     if answer.ok or answer.code == 404 or other:
@@ -280,7 +276,7 @@ def restart(hand: Hand, started: int) -> None:
 def orphan(hand: Hand, position: int, intent: Intent) -> None:
     """After a restart, the outcome of what nobody will answer any more: conditions, and the deletion of a pod that is
     gone."""
-    subject, eviction = _subject(intent), hand.flow.evictions.get(intent.uid)
+    subject, eviction = subject_at("Pod", intent.key, intent.uid), hand.flow.evictions.get(intent.uid)
     if intent.kind == "mark":
         event = PodConditionPatchFailed(type=DISRUPTION_TARGET, status="True", code=0, error=ENDED, reason=BY_SCHEDULER)
         hand.add(subject, event, cause=position)

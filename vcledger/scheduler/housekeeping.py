@@ -10,7 +10,7 @@ is over: Volcano's goes on being retried (fact 18), and its outcome is the same,
 from __future__ import annotations
 
 from vcledger.scheduler import binder, evictor, statuses
-from vcledger.scheduler.decision import RECORDED, Hand
+from vcledger.scheduler.decision import RECORDED, Hand, subject_at
 from vcledger.scheduler.fold_events import LOST, cleanup_key
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import MAX_MICROSECONDS, backoff_microseconds
@@ -87,8 +87,7 @@ def queue_cleanup(hand: Hand, notice: Noticed) -> None:
 
 
 def _group(job: str, uid: str) -> Subject:
-    namespace, _, name = job.partition("/")
-    return Subject("PodGroup", namespace, name, uid)
+    return subject_at("PodGroup", job, uid)
 
 
 def clean_up(hand: Hand, key: str) -> None:
@@ -155,8 +154,7 @@ def restart(hand: Hand, snapshot: int | None = None) -> None:
 def _orphans(hand: Hand, known: list[int]) -> None:
     """Bindings of tasks that have left, conditions and statuses, whose answers will not come any more."""
     for position, intent in hand.flow.intents.items():
-        namespace, _, name = intent.key.partition("/")
-        subject = Subject("Pod", namespace, name, intent.uid)
+        subject = subject_at("Pod", intent.key, intent.uid)
         if intent.kind == "condition":
             said = hand.flow.conditions.get(intent.uid)
             event = PodConditionPatchFailed(
@@ -179,13 +177,14 @@ def _orphans(hand: Hand, known: list[int]) -> None:
 def lost_with_pod(hand: Hand, notice: Noticed) -> None:
     """A pod went while its bind was in doubt: it is in doubt no more."""
     intent, node, key = notice.detail.split(" ", 2)
-    namespace, _, name = key.partition("/")
-    subject = Subject("Pod", namespace, name, notice.key)
+    subject = subject_at("Pod", key, notice.key)
     resolved = InDoubtResolved(
         intent=int(intent), intent_type="BindRequested", verdict="object-gone", said="the pod is gone", node=node
     )
     cause = hand.add(subject, resolved, cause=notice.position, known=RECORDED)
-    event = BindFailed(node=node, code=404, reason="NotFound", message=f'pods "{name}" not found', intent=int(intent))
+    event = BindFailed(
+        node=node, code=404, reason="NotFound", message=f'pods "{subject.name}" not found', intent=int(intent)
+    )
     hand.add(subject, event, cause=cause, known=RECORDED)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from vcledger.scheduler.bodies import rfc3339
-from vcledger.scheduler.decision import RECORDED, Hand, failure_of
+from vcledger.scheduler.decision import RECORDED, Hand, failure_of, subject_at
 from vcledger.scheduler.fold_status import group_words, queue_words
 from vcledger.scheduler.requests import Answer, Patch
 from vcledger.scheduler.session.closing import UNSCHEDULABLE, Closing
@@ -247,8 +247,7 @@ def orphan(hand: Hand, position: int, intent: Intent) -> None:
 def _subject(intent: Intent) -> Subject:
     if intent.kind == "queue":
         return Subject("Queue", "", intent.key, intent.uid)
-    namespace, _, name = intent.key.partition("/")
-    return Subject("PodGroup", namespace, name, intent.uid)
+    return subject_at("PodGroup", intent.key, intent.uid)
 
 
 def to_close(mirror: Mirror) -> dict[str, None]:
