@@ -5,22 +5,29 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.replay.traces import Gang, Stage, ledger_of
 from vcledger.ledger import Ledger
+from vcledger.replay import workers
 from vcledger.replay.digest import result_digest
-from vcledger.replay.engine import Mode, ReplayPlan
+from vcledger.replay.engine import Mode, Progress, ReplayPlan
 from vcledger.replay.result import ResultExists
 from vcledger.replay.variants import Job, Ran, Trace, Variant, make_jobs, tried_again
-from vcledger.replay.workers import Blind, run_here, run_jobs, run_on_processes
+from vcledger.replay.variants import perform as perform_at_once
+from vcledger.replay.workers import Blind, run_here, run_jobs, run_on_processes, share_of
 from vcledger.scheduler.session.conf import UnknownAction
 
 LONG = Stage((4, 4, 2), tuple(Gang(3, 2, 1 + n % 2, n * 6, 5 + n % 7 * 2) for n in range(110)))
 """Hundreds of moments: a replay looks up and says how far it has come several times."""
+
+WAIT_SECONDS_MAX = 60.0
+ACTED = "VCLEDGER_TEST_ACTED"
 
 MODES: tuple[Mode, Mode] = ("free", "shadow")
 MORE = Variant("more", {"--add-nodes": ("2:cpu=4,memory=16Gi",)})
@@ -120,12 +127,41 @@ def calm(trace: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[obj
     return told(run_here(jobs, Blind(), lambda: False)), digests(jobs)
 
 
+def begin_and_wait(told: Any) -> None:
+    """A worker's first act in the tests below: its replays wait on their way until they are told to stop or the test
+    has acted, so that it does not hang on how fast this machine is whether they are still under way then."""
+    acted = Path(os.environ[ACTED])
+
+    def perform(job: Job, progress: Callable[[Progress], None] | None, stop: Callable[[], bool] | None) -> Ran:
+        def wait(at: Progress) -> None:
+            assert progress is not None
+            assert stop is not None
+            progress(at)
+            end = time.monotonic() + WAIT_SECONDS_MAX
+            while share_of(at) > 0 and not acted.exists() and not stop() and time.monotonic() < end:
+                time.sleep(0.01)
+
+        return perform_at_once(job, wait, stop)
+
+    vars(workers).update(_told=told, perform=perform)
+
+
+@pytest.fixture
+def acted(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file whose coming lets the workers go on."""
+    path = tmp_path_factory.mktemp("acted") / "acted"
+    monkeypatch.setenv(ACTED, str(path))
+    monkeypatch.setattr(workers, "_begin", begin_and_wait)
+    return path
+
+
 @pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_its_replay_goes_on(
-    trace: str, tmp_path: Path, calm: tuple[list[object], list[str]]
+    trace: str, tmp_path: Path, calm: tuple[list[object], list[str]], acted: Path
 ) -> None:
     def kill() -> None:
         os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+        acted.touch()
 
     watcher = Acts(kill)
     jobs = jobs_of(trace, tmp_path)
@@ -138,7 +174,7 @@ def test_a_killed_worker_is_replaced_and_its_replay_goes_on(
 
 @pytest.mark.slow
 def test_told_to_stop_processes_end_cleanly_and_the_replays_can_go_on(
-    trace: str, tmp_path: Path, calm: tuple[list[object], list[str]]
+    trace: str, tmp_path: Path, calm: tuple[list[object], list[str]], acted: Path
 ) -> None:
     stopped = False
 
@@ -148,6 +184,7 @@ def test_told_to_stop_processes_end_cleanly_and_the_replays_can_go_on(
 
     jobs = jobs_of(trace, tmp_path)
     found = run_on_processes(jobs, 2, Acts(press), lambda: stopped)
+    assert stopped
     assert any(ran.result is not None and not ran.result.finished for ran in found)
     again = run_here(jobs_of(trace, tmp_path, resume=True), Blind(), lambda: False)
     assert (told(again), digests(jobs)) == calm
