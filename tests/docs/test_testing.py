@@ -11,7 +11,8 @@ import pytest
 
 import vcledger.testing as kit
 from vcledger.sim.faults import named
-from vcledger.testing.scenario_format import ACTIONS, CONTROLS, FACTS, IN_A_WORLD, STORE_FACTS
+from vcledger.testing.scenario_expected import FACTS, STORE_FACTS
+from vcledger.testing.scenario_lines import ACTIONS, CONTROLS, IN_A_WORLD
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 

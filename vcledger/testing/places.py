@@ -1,7 +1,7 @@
 """JSON with places: the value of a text, and the line on which each key and element stands.
 
 Owns this small reader, so that an unknown key can be named with its line. Must not know what is read. Called by
-`vcledger.testing.scenario_format`.
+`vcledger.testing.scenario_lines` and `vcledger.testing.scenario_expected`.
 """
 
 from __future__ import annotations

@@ -26,9 +26,10 @@ from vcledger.sim.held import Driven
 from vcledger.sim.simulate import live
 from vcledger.sim.world import CLUSTER, Simulation, config_of
 from vcledger.testing.invariants import broken_lines
-from vcledger.testing.scenario import command, kind_named
+from vcledger.testing.scenario import command
 from vcledger.testing.scenario_api import Call
 from vcledger.testing.scenario_facts import World, differences
+from vcledger.testing.scenario_feeds import kind_named
 from vcledger.testing.scenario_format import Fact, ScenarioResult, Script
 
 
