@@ -1,8 +1,9 @@
 """List and watch of one kind, as a state machine: what to ask next, and what each answer says.
 
-Owns the table of states and what follows from a list, a watch line, a refusal and the end of a watch. Pure: must not
-know transports (they stand behind `vcledger.runtime.port`), the log, time or random, which come in as values. Called by
-the scenario runner and made for the live recorder, which carry out `Step.ask` and put what was answered back in.
+Owns what follows from a list, a watch line, a refusal and the end of a watch; the table of states is
+`vcledger.sources.listwatch_table`. Pure: must not know transports (they stand behind `vcledger.runtime.port`), the log,
+time or random, which come in as values. Called by the recorder (`vcledger.record.feed`), the scheduler's informers, the
+simulated feeds and the scenario runner, which carry out `Step.ask` and put what was answered back in.
 
 Where it goes on from (`ListWatch.version`) is the version of a list, of a bookmark or of the last watch line, never
 that of a list's item and never that of a Status. 410, as the answer to the watch or as an ERROR line in it, means a new
@@ -14,24 +15,45 @@ shorter than the server asks for, and at once a minute where it has no such reso
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import NamedTuple, TypeAlias
-
 import msgspec
 
 from vcledger.codec import OPAQUE, resource_version_key
 from vcledger.errors import VcledgerError
 from vcledger.sources.lists import CHANGED, NEW, Known, LastSeen, Outage, Relist, Watches
-from volcano.events.base import DomainEvent
+from vcledger.sources.listwatch_answers import (
+    NO_VERSIONS,
+    PAGES,
+    Failure,
+    Meta,
+    ObjectHead,
+    Page,
+    failure,
+    object_head,
+    version_of,
+)
+from vcledger.sources.listwatch_table import TRANSITIONS, Said, State
+from vcledger.sources.listwatch_words import (
+    CHANGES,
+    Answered,
+    AskList,
+    AskRelist,
+    AskWatch,
+    Change,
+    Closed,
+    Due,
+    Inferred,
+    Input,
+    Line,
+    Output,
+    Refused,
+    Resume,
+    Start,
+    Step,
+    Stop,
+    Tell,
+)
 from volcano.events.observation import Bookmark, GapRecorded, ListCompleted, WatchExpired, WatchFailed, WatchStarted
 from volcano.objects.kinds import BY_NAME
-
-GONE = 410
-EXPIRED_REASONS = frozenset({"Expired", "Gone"})
-NO_VERSIONS = frozenset({"", "0", "None", "null"})
-"""What is no version to go on from: 0 means "any", and the words are what empty ones become on the way."""
-
-CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 DELAY_MIN, DELAY_MAX = 800_000, 30_000_000
 """Microseconds before the first and at most before any later try."""
@@ -52,251 +74,8 @@ EMPTY_MAX, FAILED_MAX = 2, 5
 """So many empty watches, or failed ones, in a row from one version lead to a new list."""
 
 
-class State(StrEnum):
-    """Where the machine stands; the last two are waits for `ListWatch.due`."""
-
-    STOPPED = "stopped"
-    LISTING = "listing"
-    OPENING = "opening"
-    WATCHING = "watching"
-    LIST_LATER = "list later"
-    WATCH_LATER = "watch later"
-
-
-class Said(StrEnum):
-    """What an input comes to."""
-
-    START = "start"
-    RESUME = "go on from a version"
-    RELIST = "relist asked for"
-    STOP = "stop"
-    DUE = "due"
-    PAGE = "a page, more to come"
-    LAST_PAGE = "the last page"
-    LIST_EXPIRED = "the list's 410"
-    LIST_FAILED = "the list failed"
-    OPENED = "the watch opened"
-    CHANGE = "a changed object"
-    BOOKMARK = "a bookmark"
-    UNUSABLE = "a line that says nothing"
-    EXPIRED = "the watch's 410"
-    FAILED = "the watch failed"
-    FAILED_OFTEN = "the watch failed once too often"
-    CLOSED = "the watch ended"
-    EMPTY = "the watch ended at once, without a line"
-    EMPTY_AGAIN = "and once too often"
-    LOST = "the watch ended, and there is no version to go on from"
-
-
-_S, _I = State, Said
-
-TRANSITIONS: dict[tuple[State, Said], State] = {
-    (_S.STOPPED, _I.START): _S.LISTING,
-    (_S.STOPPED, _I.RESUME): _S.OPENING,
-    (_S.LISTING, _I.PAGE): _S.LISTING,
-    (_S.LISTING, _I.LAST_PAGE): _S.OPENING,
-    (_S.LISTING, _I.LIST_EXPIRED): _S.LIST_LATER,
-    (_S.LISTING, _I.LIST_FAILED): _S.LIST_LATER,
-    (_S.OPENING, _I.OPENED): _S.WATCHING,
-    (_S.OPENING, _I.EXPIRED): _S.LISTING,
-    (_S.OPENING, _I.FAILED): _S.WATCH_LATER,
-    (_S.OPENING, _I.FAILED_OFTEN): _S.LIST_LATER,
-    (_S.WATCHING, _I.CHANGE): _S.WATCHING,
-    (_S.WATCHING, _I.BOOKMARK): _S.WATCHING,
-    (_S.WATCHING, _I.UNUSABLE): _S.WATCHING,
-    (_S.WATCHING, _I.EXPIRED): _S.LISTING,
-    (_S.WATCHING, _I.FAILED): _S.WATCH_LATER,
-    (_S.WATCHING, _I.FAILED_OFTEN): _S.LIST_LATER,
-    (_S.WATCHING, _I.CLOSED): _S.OPENING,
-    (_S.WATCHING, _I.EMPTY): _S.WATCH_LATER,
-    (_S.WATCHING, _I.EMPTY_AGAIN): _S.LISTING,
-    (_S.WATCHING, _I.LOST): _S.LISTING,
-    (_S.LIST_LATER, _I.DUE): _S.LISTING,
-    (_S.WATCH_LATER, _I.DUE): _S.OPENING,
-    **{(state, _I.RELIST): _S.LISTING for state in _S if state is not _S.STOPPED},
-    **{(state, _I.STOP): _S.STOPPED for state in _S},
-}
-"""Every step there is. What is not in it is refused, and leaves the machine as it was."""
-
-
 class NotNow(VcledgerError):
     """An input that the machine's state has no step for: its driver is broken. The machine is as it was."""
-
-
-# --- inputs and outputs -------------------------------------------------------------------------------------------
-
-
-class Start(NamedTuple):
-    """Begin, with a list. `since`: the last sign of life that the log has of an earlier watch; from then on until this
-    list nobody was looking."""
-
-    since: LastSeen | None = None
-
-
-class Resume(NamedTuple):
-    """Begin with a watch, from the version that an earlier one had got to. `since`: its last sign of life."""
-
-    since: LastSeen
-
-
-class AskRelist(NamedTuple):
-    """Somebody doubts what is known: list anew."""
-
-    reason: str = "a relist was asked for"
-
-
-class Stop(NamedTuple):
-    """End; an answer that is still to come must not be put in any more."""
-
-
-class Due(NamedTuple):
-    """The time that `ListWatch.due` names has come."""
-
-
-class Answered(NamedTuple):
-    """An HTTP answer to `Step.ask`: `code` None when none came, or when what was open is broken; `body` may say why. To
-    a watch, 200 means that it is open. `retry_after` is the wait that the server asks for, in microseconds."""
-
-    code: int | None
-    body: bytes = b""
-    retry_after: int = 0
-
-
-class Line(NamedTuple):
-    """A line of the watch."""
-
-    type: str
-    object: bytes
-
-
-class Closed(NamedTuple):
-    """The server ended the watch, as it does after a while. A connection that was lost is `Answered` without a code."""
-
-
-Input: TypeAlias = Start | Resume | AskRelist | Stop | Due | Answered | Line | Closed
-
-
-class AskList(NamedTuple):
-    """GET the collection. `continue_`: the next page of the list that is in progress."""
-
-    limit: int
-    continue_: str = ""
-
-
-class AskWatch(NamedTuple):
-    """GET the collection with watch=1, allowWatchBookmarks=1 and this resourceVersion."""
-
-    resource_version: str
-
-
-class Change(NamedTuple):
-    """An observation: `type` ADDED, MODIFIED or DELETED, and the object's JSON. `overtaken`: a state of the object from
-    before the one that is known already, such as a watch shows that goes on from an earlier version."""
-
-    type: str
-    object: bytes
-    overtaken: bool = False
-
-
-class Inferred(NamedTuple):
-    """An object that the list proves to be gone. Its last state is what the log has of it."""
-
-    known: Known
-
-
-class Tell(NamedTuple):
-    """An event about the kind as a whole."""
-
-    event: DomainEvent
-
-
-class Refused(NamedTuple):
-    """What could not be used, and why: to be counted and kept aside, never stored as an object."""
-
-    reason: str
-    data: bytes
-
-
-Output: TypeAlias = Change | Inferred | Tell | Refused
-
-
-class Step(NamedTuple):
-    """What an input led to, in order, and what is to be asked now (None: nothing new; wait for lines or `due`)."""
-
-    outputs: list[Output]
-    ask: AskList | AskWatch | None = None
-
-
-# --- what is read of the answers ----------------------------------------------------------------------------------
-
-
-class _Meta(msgspec.Struct, rename="camel", gc=False):
-    name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resource_version: str | None = None
-    continue_: str | None = msgspec.field(default=None, name="continue")
-
-
-class _Object(msgspec.Struct, gc=False):
-    kind: str | None = None
-    metadata: _Meta | None = None
-
-
-class _List(msgspec.Struct, rename="camel"):
-    kind: str | None = None
-    metadata: _Meta | None = None
-    items: list[msgspec.Raw] | None = None
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    code: int | None = None
-    reason: str | None = None
-    message: str | None = None
-
-
-_object = msgspec.json.Decoder(_Object)
-_list = msgspec.json.Decoder(_List)
-_status = msgspec.json.Decoder(_Status)
-
-
-class Failure(NamedTuple):
-    """A refusal in the machine's words: `code` 0 when no answer came."""
-
-    code: int
-    message: str
-    expired: bool
-
-
-def failure(code: int | None, body: bytes) -> Failure:
-    """What an answer other than a success, or an ERROR line's Status, says."""
-    try:
-        status = _status.decode(body) if body else _Status()
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        status = _Status(message=body[:200].decode("utf-8", "replace").strip())
-    number = code if code is not None and code != 200 else (status.code or 0)
-    message = status.message or status.reason or ("no answer came" if not number else "")
-    return Failure(number, message, number == GONE or status.reason in EXPIRED_REASONS)
-
-
-def _decoded(data: bytes | msgspec.Raw) -> _Object | None:
-    """An object's metadata; None when the bytes are no object with a name and a uid."""
-    try:
-        found = _object.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    meta = found.metadata
-    return found if meta is not None and meta.name and meta.uid and found.kind != "Status" else None
-
-
-def _version_of(data: bytes) -> str:
-    """The resourceVersion of a bookmark, '' when there is none that could be gone on from."""
-    try:
-        meta = _object.decode(data).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
-    version = (meta.resource_version if meta is not None else None) or ""
-    return "" if version in NO_VERSIONS else version
 
 
 def newer(known: Known | None, seen: Known) -> bool:
@@ -362,7 +141,7 @@ class ListWatch:
 
     # --- what an input says ---------------------------------------------------------------------------------------
 
-    def _read(self, heard: Input, now: int) -> tuple[Said, Failure | _List | _Object | None]:
+    def _read(self, heard: Input, now: int) -> tuple[Said, Failure | Page | ObjectHead | None]:
         if isinstance(heard, Line):
             return self._read_line(heard)
         if isinstance(heard, Answered):
@@ -376,7 +155,7 @@ class ListWatch:
         plain = {Start: Said.START, Resume: Said.RESUME, AskRelist: Said.RELIST, Stop: Said.STOP, Due: Said.DUE}
         return plain[type(heard)], None
 
-    def _read_answer(self, heard: Answered) -> tuple[Said, Failure | _List | None]:
+    def _read_answer(self, heard: Answered) -> tuple[Said, Failure | Page | None]:
         ok = heard.code is not None and 200 <= heard.code < 300
         if self.state is not State.LISTING:
             if ok:
@@ -386,7 +165,7 @@ class ListWatch:
             refused = failure(heard.code, heard.body)
             return (Said.LIST_EXPIRED if refused.expired else Said.LIST_FAILED), refused
         try:
-            page = _list.decode(heard.body)
+            page = PAGES.decode(heard.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return Said.LIST_FAILED, Failure(0, f"the list cannot be read: {error}", False)
         if page.kind == "Status" or page.metadata is None:
@@ -397,14 +176,14 @@ class ListWatch:
             return Said.LIST_FAILED, Failure(0, "the list has no resourceVersion to watch from", False)
         return Said.LAST_PAGE, page
 
-    def _read_line(self, line: Line) -> tuple[Said, Failure | _Object | None]:
+    def _read_line(self, line: Line) -> tuple[Said, Failure | ObjectHead | None]:
         if line.type == "ERROR":
             return self._watch_ended(failure(None, line.object))
         if line.type == "BOOKMARK":
-            return (Said.BOOKMARK if _version_of(line.object) else Said.UNUSABLE), None
+            return (Said.BOOKMARK if version_of(line.object) else Said.UNUSABLE), None
         if line.type not in CHANGES:
             return Said.UNUSABLE, None
-        found = _decoded(line.object)
+        found = object_head(line.object)
         return (Said.CHANGE, found) if found is not None else (Said.UNUSABLE, None)
 
     def _watch_ended(self, refused: Failure) -> tuple[Said, Failure]:
@@ -417,8 +196,8 @@ class ListWatch:
 
     # --- what follows ---------------------------------------------------------------------------------------------
 
-    def _outputs(self, said: Said, heard: Input, told: Failure | _List | _Object | None, now: int) -> list[Output]:
-        if isinstance(told, _List):
+    def _outputs(self, said: Said, heard: Input, told: Failure | Page | ObjectHead | None, now: int) -> list[Output]:
+        if isinstance(told, Page):
             return self._page(told, now, last=said is Said.LAST_PAGE)
         if isinstance(told, Failure):
             return self._failure(said, told, now)
@@ -450,13 +229,13 @@ class ListWatch:
     def _failed_with(self, code: int, message: str) -> Tell:
         return Tell(WatchFailed(resource=self.resource, code=code, message=message))
 
-    def _line(self, said: Said, line: Line, found: _Object | None, now: int) -> list[Output]:
+    def _line(self, said: Said, line: Line, found: ObjectHead | None, now: int) -> list[Output]:
         if said is not Said.UNUSABLE:
             self._lines += 1
             self._empty = self._failed = self._tries = 0
             self._watches.resumed(self.kind)
         if said is Said.BOOKMARK:
-            self._heard(_version_of(line.object), now)
+            self._heard(version_of(line.object), now)
             return [Tell(Bookmark(resource=self.resource, resource_version=self.version))]
         if found is None or found.metadata is None:
             return [Refused(f"a {line.type} line of {self.resource} without a usable object", line.object)]
@@ -492,7 +271,7 @@ class ListWatch:
         if self._last is not None:
             self._watches.broke(self.kind, self._last, reason)
 
-    def _page(self, page: _List, now: int, *, last: bool) -> list[Output]:
+    def _page(self, page: Page, now: int, *, last: bool) -> list[Output]:
         """A page of a list, and what the whole list proves once it is the last."""
         if self._relist is None:
             self._relist, self._items = Relist(self._known.values()), 0
@@ -531,7 +310,7 @@ class ListWatch:
 
     def _item(self, relist: Relist, data: bytes) -> list[Output]:
         self._items += 1
-        found = _decoded(data)
+        found = object_head(data)
         if found is None or found.metadata is None:
             return [Refused(f"an item of the list of {self.resource} without a usable object", data)]
         one = self._as_known(found.metadata)
@@ -558,11 +337,11 @@ class ListWatch:
             reason=outage.reason,
         )
 
-    def _as_known(self, meta: _Meta) -> Known:
+    def _as_known(self, meta: Meta) -> Known:
         version = resource_version_key(meta.resource_version)
         return Known(meta.namespace or "", meta.name or "", meta.uid or "", version, 0)
 
-    def _delay(self, heard: Input, told: Failure | _List | _Object | None, luck: float) -> int:
+    def _delay(self, heard: Input, told: Failure | Page | ObjectHead | None, luck: float) -> int:
         """Microseconds until the next try; the longest only grows until something works again."""
         delay = min(DELAY_MIN << min(self._tries, 16), DELAY_MAX)
         self._tries += 1
@@ -571,9 +350,9 @@ class ListWatch:
         asked = heard.retry_after if isinstance(heard, Answered) else 0
         return int(max(delay, asked) * (1 + luck))
 
-    def _ask(self, before: State, said: Said, told: Failure | _List | _Object | None) -> AskList | AskWatch | None:
+    def _ask(self, before: State, said: Said, told: Failure | Page | ObjectHead | None) -> AskList | AskWatch | None:
         if self.state is State.LISTING:
-            if said is Said.PAGE and isinstance(told, _List) and told.metadata is not None:
+            if said is Said.PAGE and isinstance(told, Page) and told.metadata is not None:
                 return AskList(self.limit, told.metadata.continue_ or "")
             self._give_up_list()
             return AskList(self.limit)
@@ -583,6 +362,8 @@ class ListWatch:
 
 
 __all__ = [
+    "DELAY_ABSENT",
+    "NO_VERSIONS",
     "TRANSITIONS",
     "Answered",
     "AskList",
