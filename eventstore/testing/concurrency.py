@@ -64,7 +64,7 @@ class ConcurrencyConformance:
             at_once(*(write(number) for number in range(4)))
         finally:
             done.set()
-            thread.join(60)
+            thread.join(120)
         assert seen == list(range(1, reader.head() + 1))
         assert len(seen) == sum(1 + (i + number) % 3 for i in range(40) for number in range(4))
         assert reader.verify().ok

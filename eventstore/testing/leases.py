@@ -97,7 +97,7 @@ class LeaseConformance:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(120)
         assert len(won) == 1
         assert stores[0].leases() == won
 

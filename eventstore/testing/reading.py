@@ -203,8 +203,8 @@ class ReadConformance:
             for revision in range(4, 8):
                 writer.append([observation(revision=revision)])
                 writer.append([observation("n", revision, kind="Node", at=START + revision * SECOND)])
-            thread.join(20)
+            thread.join(120)
         finally:
             done.set()
-            thread.join(20)
+            thread.join(120)
         assert seen == [position for position in range(2, 11) if position not in (5, 7, 9, 11)]

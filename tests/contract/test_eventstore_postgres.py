@@ -49,12 +49,12 @@ def test_e1_a_reader_that_has_passed_a_number_misses_nothing(postgres_url: str) 
         def pause(connection: object, position: int) -> None:
             appended(connection, position)  # type: ignore[arg-type]
             paused.set()
-            assert go_on.wait(30)
+            assert go_on.wait(120)
 
         a.backend.appended = pause  # type: ignore[method-assign]
         open_tx = threading.Thread(target=lambda: a.append([observation("2", at=START)]))
         open_tx.start()
-        assert paused.wait(30)
+        assert paused.wait(120)
         other = threading.Thread(target=lambda: b.append([observation("3", at=START)]))
         other.start()
         time.sleep(0.3)
@@ -62,8 +62,8 @@ def test_e1_a_reader_that_has_passed_a_number_misses_nothing(postgres_url: str) 
         poll()
         assert (delivered, checkpoint) == (["1"], 1)
         go_on.set()
-        open_tx.join(30)
-        other.join(30)
+        open_tx.join(120)
+        other.join(120)
         poll()
         assert delivered == ["1", "2", "3"]
         with pytest.raises(WrongExpectedVersion):
@@ -200,12 +200,12 @@ def test_a_failed_append_that_made_a_partition(postgres_url: str) -> None:
 
 def test_a_follower_is_told_at_once(postgres_url: str) -> None:
     with open_store(postgres_url, create=True) as store, open_store(postgres_url) as writer:
-        came: list[float] = []
+        came: list[int] = []
         done, started = threading.Event(), threading.Event()
 
         def run() -> None:
-            for events in store.follow(0, stop=done.is_set, poll_seconds=60):
-                came.append(time.monotonic())
+            for events in store.follow(0, stop=done.is_set, poll_seconds=3_600):  # by looking it would come too late
+                came.append(events[-1].position)
                 started.set()
                 if events[-1].position >= 2:
                     done.set()
@@ -213,10 +213,9 @@ def test_a_follower_is_told_at_once(postgres_url: str) -> None:
         thread = threading.Thread(target=run)
         writer.append([observation(revision=1)])
         thread.start()
-        assert started.wait(20)
-        time.sleep(0.5)
-        sent = time.monotonic()
+        assert started.wait(120)
+        time.sleep(0.5)  # so that it mostly waits for the notice; it may as well come before
         writer.append([observation(revision=2)])
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive()
-        assert came[1] - sent < 10
+        assert came == [1, 2]

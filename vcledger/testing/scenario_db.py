@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -30,8 +31,12 @@ from vcledger.testing.scenario_format import Fact, ScenarioResult, Script, Step
 SECOND = 1_000_000
 START = 1_767_225_600_000_000
 WAIT_SECONDS = 30.0
-BLOCKED_SECONDS = 0.3
-"""How long a transaction is given to get the write lock before it counts as waiting for another one."""
+LOOK_SECONDS = 0.01
+WAITING = """
+SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted
+"""
+"""How many wait for the log's write lock."""
 
 APPENDING = """
 import sys
@@ -98,7 +103,8 @@ def append_many(where: str, prefix: str, count: int) -> None:
 class _Transaction:
     """An append in a thread of its own, held just before its commit."""
 
-    def __init__(self, where: str, events: list[NewEvent]) -> None:
+    def __init__(self, where: str, events: list[NewEvent], number: int) -> None:
+        self.number = number
         self._store = open_store(where, busy_timeout_seconds=WAIT_SECONDS)
         self._events = events
         self._held, self._go = threading.Event(), threading.Event()
@@ -114,8 +120,20 @@ class _Transaction:
 
         self._store.backend.appended = hold  # type: ignore[method-assign]
         self._thread = threading.Thread(target=self._append, daemon=True)
+        before = self._waiting()
         self._thread.start()
-        self._held.wait(BLOCKED_SECONDS)
+        self._queue_up(before)
+
+    def _waiting(self) -> int:
+        with self._store.backend.reading() as connection:
+            return int(connection.exec_driver_sql(WAITING).scalar_one())
+
+    def _queue_up(self, before: int) -> None:
+        """Until it has the write lock, or waits for it: whoever asks later comes later."""
+        end = time.monotonic() + WAIT_SECONDS
+        while not self._held.wait(LOOK_SECONDS) and self._thread.is_alive() and time.monotonic() < end:
+            if self._waiting() > before:
+                return
 
     def _append(self) -> None:
         try:
@@ -129,7 +147,8 @@ class _Transaction:
         """Commit or rollback: at once, or when the write lock is free."""
         self._undo = undo
         self._go.set()
-        self._thread.join(BLOCKED_SECONDS)
+        if self._held.is_set():
+            self.join()
 
     def join(self) -> None:
         self._thread.join(WAIT_SECONDS)
@@ -202,7 +221,7 @@ class _Runner:
 
     def _transaction(self, step: Step, name: str, operation: str) -> None:
         if operation == "insert" and name not in self.transactions:
-            opened = _Transaction(self.where, self._inserts(step, name))
+            opened = _Transaction(self.where, self._inserts(step, name), step.line)
             self.stack.callback(opened.close)
             self.transactions[name] = opened
         elif operation in ("commit", "rollback") and name in self.transactions:
@@ -222,9 +241,11 @@ class _Runner:
         return found
 
     def _go_on(self) -> None:
-        """What waited behind a writer that has ended gets its turn; it waits on while another one is open."""
-        if not self.transactions:
-            for one in self.ended:
+        """What waited behind a writer that has ended gets its turn; it waits on while an older one is open, as the
+        lock is given in the order of those who ask."""
+        oldest = min((one.number for one in self.transactions.values()), default=None)
+        for one in self.ended:
+            if oldest is None or one.number < oldest:
                 one.join()
 
     def _poll(self, subscriber: _Subscriber) -> None:

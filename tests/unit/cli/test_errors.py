@@ -226,7 +226,7 @@ def test_a_reader_that_goes_away_is_no_error(unschedulable: Path) -> None:
         assert running.stdout.readline().split()[0] == b"1"
         running.stdout.close()
         assert running.stderr.read() == b""
-        assert running.wait(timeout=60) == 141
+        assert running.wait(timeout=120) == 141
 
 
 @pytest.mark.slow

@@ -244,5 +244,5 @@ def test_log_follows_what_is_appended_until_it_is_interrupted(unschedulable: Pat
             )
         assert json.loads(running.stdout.readline())["name"] == "new"
         running.send_signal(signal.SIGINT)
-        assert running.wait(timeout=60) == 130
+        assert running.wait(timeout=120) == 130
         assert running.stderr.read() == ""

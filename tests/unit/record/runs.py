@@ -48,7 +48,7 @@ class Running:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.recorder.stop("the test is over")
-        self._thread.join(30)
+        self._thread.join(120)
         assert not self._thread.is_alive()
         if kind is None and self.error is not None:
             raise self.error

@@ -140,7 +140,7 @@ def failed(code: int) -> Answer:
     return Answer(code, msgspec.json.encode(status.failure(code, "No", "it does not work")))
 
 
-def eventually(holds: Callable[[], bool], what: str = "it", seconds: float = 30.0) -> None:
+def eventually(holds: Callable[[], bool], what: str = "it", seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"{what} did not come about within {seconds:g} s"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -149,29 +152,49 @@ def test_a_ledger_that_stalls_holds_the_watches_back_and_memory_is_bounded(
         run.watching()
         assert run.recorder._writer is not None
         store = run.recorder._writer.store
-        whole, go_on = store.append, []
+        whole, go_on, stalled = store.append, threading.Event(), threading.Event()
 
         def stalls(*args: Any, **options: Any) -> Any:
-            while not go_on:
+            stalled.set()
+            while not go_on.is_set():
                 time.sleep(0.01)
             return whole(*args, **options)
 
         monkeypatch.setattr(store, "append", stalls)
-        for i in range(400):
-            server.touch("n1", str(i))
-            time.sleep(0.001)
-        eventually(lambda: run.recorder.backlog.bytes > 10_000, "a full backlog")
-        time.sleep(0.2)
+        put, waiting = run.recorder.backlog.put, list[int]()
+
+        def putting(group: Any) -> bool:
+            waiting.append(sum(map(size_of, group)))
+            try:
+                return put(group)
+            finally:
+                waiting.pop()
+
+        monkeypatch.setattr(run.recorder.backlog, "put", putting)
+        touched = itertools.count()
+
+        def touch() -> None:
+            server.touch("n1", str(next(touched)))
+
+        def full() -> bool:
+            """Whether somebody waits for room, which only the append that stalls could make."""
+            touch()
+            held = run.recorder.backlog.bytes
+            return stalled.is_set() and any(held and held + size > 20_000 for size in waiting)
+
+        for _ in range(400):
+            touch()
+        eventually(full, "a full backlog")
         group_max = 400 * 1_000  # what one look at the stream gave may exceed the bound, once
         assert run.recorder.backlog.bytes <= 20_000 + group_max
         held = run.recorder.backlog.items
-        for i in range(50):
-            server.touch("n1", f"more-{i}")
+        for _ in range(50):
+            touch()
         time.sleep(0.2)
         assert run.recorder.backlog.items == held
-        go_on.append(1)
+        go_on.set()
         eventually(lambda: same(db, server), "the same")
-    assert len({event.resource_version for event in events(db, kinds="Node", name="n1")}) == 451
+    assert len({event.resource_version for event in events(db, kinds="Node", name="n1")}) == next(touched) + 1
 
 
 @pytest.mark.postgres
@@ -201,7 +224,7 @@ def test_on_a_terminal_there_is_a_status_line(tmp_path: Path) -> None:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "cli.main", "record", "--kubeconfig", str(config)),
-                *("-k", "nodes,queues", "--for", "4s"),
+                *("-k", "nodes,queues", "--for", "600s"),
             ],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
@@ -211,15 +234,18 @@ def test_on_a_terminal_there_is_a_status_line(tmp_path: Path) -> None:
             stderr=theirs,
         )
         os.close(theirs)
-        shown = b""
+        shown, ended = b"", False
         while True:
             try:
                 more = os.read(ours, 4_096)
             except OSError:
                 break
             shown += more
+            if re.search(rb"2 of 2 watched \|[^\r\n]* 0 waiting", shown) and not ended:
+                ended = True
+                process.send_signal(signal.SIGTERM)
         os.close(ours)
-        assert process.wait(30) == 0
+        assert process.wait(120) == 0
     text = shown.decode()
     assert "2 of 2 watched | " in text and "events, " in text and "0 waiting" in text
     assert "nodes: listed, 1 at version" in text and "ended: 7 events stored" in text

@@ -80,7 +80,7 @@ def test_the_backlog_is_bounded_and_keeps_the_order() -> None:
     assert backlog.take(100, 1) == [1, 2, 3]
     assert waits.is_alive() and backlog.bytes == 30  # not stored yet
     backlog.done(3)
-    waits.join(10)
+    waits.join(60)
     assert backlog.put(list(range(2)))
     assert backlog.take(1, 1) == [4, 5]
     backlog.done(2)
@@ -100,7 +100,7 @@ def test_closing_lets_go_who_waits() -> None:
     waits = threading.Thread(target=lambda: answers.append(backlog.put([2])))
     waits.start()
     backlog.close()
-    waits.join(10)
+    waits.join(60)
     assert answers == [False] and backlog.take(9, 1) == [1]
 
 

@@ -125,7 +125,7 @@ def test_a_version_that_has_expired_while_it_was_away_is_a_gap_whose_changes_a_l
 def test_a_list_that_was_cut_off_is_listed_again(server: Server, db: Path) -> None:
     for i in range(9):
         server.node(f"n{i}")
-    server.refuse("list", "Node", *[failed(500)] * 40)
+    server.refuse("list", "Node", *[failed(500)] * 100_000)
     with Running(db, server, page=4) as run:
         eventually(lambda: any(feed.counts.failures for feed in run.recorder.feeds), "a failed list")
     server.refusals.clear()

@@ -26,7 +26,7 @@ from vcledger.scheduler.session.conf import UnknownAction
 LONG = Stage((4, 4, 2), tuple(Gang(3, 2, 1 + n % 2, n * 6, 5 + n % 7 * 2) for n in range(110)))
 """Hundreds of moments: a replay looks up and says how far it has come several times."""
 
-WAIT_SECONDS_MAX = 60.0
+WAIT_SECONDS_MAX = 120.0
 ACTED = "VCLEDGER_TEST_ACTED"
 
 MODES: tuple[Mode, Mode] = ("free", "shadow")

@@ -36,9 +36,9 @@ class Port:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not holds():
-        assert time.monotonic() < end, "it did not come to that within 20 s"
+        assert time.monotonic() < end, "it did not come to that within 120 s"
         time.sleep(0.005)
 
 

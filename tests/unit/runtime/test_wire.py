@@ -22,7 +22,7 @@ from vcledger.scheduler.requests import Bind, Create, Delete, Get, Patch, Reques
 
 Handler = BaseHTTPRequestHandler
 Script = Callable[[Handler], None]
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 120.0
 
 
 class Server:

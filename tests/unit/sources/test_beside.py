@@ -266,7 +266,7 @@ pipeline.cores = lambda: 2
 def wait(size):
     (process,) = job._beside.values()
     print(process._process.pid, flush=True)
-    time.sleep(60)
+    time.sleep(600)
 
 with Import("c", ImportOptions(snapshots=False, beside_bytes=0), wait) as job:
     job.look([sys.argv[1]])
@@ -285,7 +285,7 @@ def test_an_interrupt_ends_both(tmp_path: Path) -> None:
         assert running.stdout is not None
         pid = int(running.stdout.readline())
         running.send_signal(signal.SIGINT)
-        assert running.wait(60) == -signal.SIGINT
+        assert running.wait(120) == -signal.SIGINT
         assert running.stderr is not None
         assert "KeyboardInterrupt" in running.stderr.read()
     with pytest.raises(ProcessLookupError):
@@ -300,7 +300,7 @@ def test_the_reader_ends_when_nobody_listens(tmp_path: Path) -> None:
         job.look([path])
         (process,) = job._beside.values()
         process._wire.shutdown(socket.SHUT_RDWR)
-        assert process._process.wait(60) == 0
+        assert process._process.wait(120) == 0
 
 
 def test_a_message_of_many_sizes() -> None:

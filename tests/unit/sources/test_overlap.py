@@ -57,7 +57,7 @@ def test_one_append_at_a_time_and_reading_goes_on(store: EventStore, monkeypatch
 
     def wait(number: int) -> None:
         threads.append(threading.current_thread())
-        assert go_on.wait(20)
+        assert go_on.wait(120)
 
     sizes = _watched(store, monkeypatch, wait)
     with Sink(store, "c", ImportReport(cluster="c"), batch=10) as sink:
@@ -107,7 +107,7 @@ def test_an_interrupt_waits_for_the_append_under_way(store: EventStore, monkeypa
     with pytest.raises(KeyboardInterrupt), Sink(store, "c", ImportReport(cluster="c"), batch=10) as sink:
         for event in _events(10):
             sink.take(event)
-        assert begun.wait(20)
+        assert begun.wait(120)
         raise KeyboardInterrupt
     assert store.head() == 10
     assert store.verify().ok

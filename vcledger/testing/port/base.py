@@ -21,7 +21,7 @@ _names = itertools.count(1)
 Object = dict[str, Any]
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-WAIT_SECONDS_MAX = 10.0
+WAIT_SECONDS_MAX = 120.0
 
 BOOKMARK_WATCH_SECONDS = 4
 """A real server sends a bookmark two seconds before it ends a watch, else each minute."""

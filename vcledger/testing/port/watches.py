@@ -101,6 +101,7 @@ class WatchesOfPort(PortBase):
     def test_a_bookmark_says_how_far_a_watch_is(self, port: ApiPort, kind: str, rest: Object) -> None:
         start = self.version_now(port, kind)
         make = MAKERS[kind]
+        made = self.create(port, kind, make(a_name("b")))
         streams = []
         for bookmarks in (True, False):
             opened = port.watch(
@@ -108,7 +109,6 @@ class WatchesOfPort(PortBase):
             )
             assert not isinstance(opened, Answer), opened
             streams.append(opened)
-        made = self.create(port, kind, make(a_name("b")))
         self.send_bookmarks(port)
         lines = self.lines(streams[0], 2)
         assert [line.type for line in lines] == ["ADDED", "BOOKMARK"]
@@ -118,7 +118,7 @@ class WatchesOfPort(PortBase):
         assert bookmark["kind"] == kind and bookmark["apiVersion"] == made["apiVersion"]
         assert list(bookmark["metadata"]) == ["resourceVersion"]
         assert {name: value for name, value in bookmark.items() if name in ("spec", "status")} == rest
-        assert [line.type for line in streams[1].take()] == ["ADDED"]
+        assert [line.type for line in self.lines(streams[1], 1)] == ["ADDED"] and streams[1].take() == []
         resumed = self.watch(port, kind, version)
         later = self.create(port, kind, make(a_name("later")))
         assert [self.named(line) for line in self.lines(resumed, 1)] == [later["metadata"]["name"]]
