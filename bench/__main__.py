@@ -1,6 +1,6 @@
 """`python -m bench [--events N]`: one run, ratios, and the table in docs/benchmarks.md.
 
-Owns the order of the measurements and the table. Called by `make bench`.
+Owns the order of the measurements and the table. Must not measure anything itself. Called by `make bench`.
 """
 
 from __future__ import annotations

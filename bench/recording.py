@@ -2,7 +2,7 @@
 
 Owns the load, the measurements and the table. The recorder is the command, in a process of its own; the server is the
 real control plane that the tests run on (`make kube`), or, where it has not been built, the simulated server behind
-HTTP, which the table then says. Called by `make bench-live`.
+HTTP, which the table then says. Must not look inside the recorder. Called by `make bench-live`.
 
 CPU is what the recorder's process used in the time of the load, in percent of one core; memory its highest so far; the
 delay is from the server's answer to the writer until the ledger's commit, by one clock.

@@ -1,7 +1,7 @@
 """Replays: a published trace's worth of pods free, and a long recording in shadow.
 
-Owns the generators of both traces and the measurements. Called by `bench.__main__`, and by itself:
-`python -m bench.replay [--pods N] [--nodes N] [--events N] [--openb FOLDER]`.
+Owns the generators of both traces and the measurements. Must not reach below the product's public functions. Called by
+`bench.__main__`, and by itself: `python -m bench.replay [--pods N] [--nodes N] [--events N] [--openb FOLDER]`.
 
 The first trace has the shape of Alibaba's openb lists (their CSV columns, as many nodes and pods, arrivals in bursts,
 GPUs whole and shared); with `--openb` the published lists themselves are replayed too. The second is what a recorder

@@ -1,7 +1,8 @@
 """One pass of the session over many pending pods: Volcano's default plugins, gangs and single pods, a handful of
 request shapes, 5,000 nodes.
 
-Owns that cluster and the measurement. Called by `bench.__main__`, and by itself: `python -m bench.session`.
+Owns that cluster and the measurement. Must not know what the plugins decide. Called by `bench.__main__`, and by itself:
+`python -m bench.session`.
 
 The pass is a whole cycle (open, enqueue, allocate, backfill, sentences, undo) on a mirror that is up to date, as it is
 between two events of a running scheduler. What it costs to bring the mirror up at the start is told apart.

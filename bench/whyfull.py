@@ -1,7 +1,8 @@
 """How long `why` takes with everything in its answer on a large cluster: 5,000 nodes, most of them full, a gang that
 does not fit.
 
-Owns that cluster and the measurement. Called by `bench.__main__`, and by itself: `python -m bench.whyfull`.
+Owns that cluster and the measurement. Must not know how `why` comes to its answer. Called by `bench.__main__`, and by
+itself: `python -m bench.whyfull`.
 
 The nodes are of four kinds (a taint, a label, a GPU, plain), each with two pods, so that the table has several reasons,
 every node is looked at, and each has pods that could make room.

@@ -1,6 +1,6 @@
 """`vcledger check [--at WHEN]`: the invariants of the design over a ledger.
 
-Called by `cli.main`.
+Owns the options and the lines of its report. Must not hold logic. Called by `cli.main`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`vcledger compare DUMP`: our cache against Volcano's own dump, by quantity.
 
-Called by `cli.main`.
+Owns the options and the table of differences. Must not hold logic. Called by `cli.main`.
 """
 
 from __future__ import annotations

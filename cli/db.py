@@ -1,6 +1,6 @@
 """`vcledger db upgrade|grant|prune`: migrations, a role that only reads, retention.
 
-Called by `cli.main`.
+Owns the options of its three subcommands. Must not hold logic. Called by `cli.main`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`vcledger diff`: what changed between two moments, by quantity.
 
-Called by `cli.main`.
+Owns the options and the table of changes. Must not hold logic. Called by `cli.main`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`vcledger drift`: the mirrored cache against the exact one, by quantity, and where each difference began.
 
-Called by `cli.main`.
+Owns the options and the table of differences. Must not hold logic. Called by `cli.main`.
 """
 
 from __future__ import annotations

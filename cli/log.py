@@ -1,6 +1,6 @@
 """`vcledger log`: the events, one a line, or as JSON lines.
 
-Owns the options and the columns. Called by `cli.main`.
+Owns the options and the columns. Must not hold logic. Called by `cli.main`.
 """
 
 from __future__ import annotations

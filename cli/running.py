@@ -42,7 +42,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Process(Protocol[T_co]):
-    """What runs: `vcledger.record.Recorder`, `vcledger.schedule.Scheduler`."""
+    """What runs: `vcledger.record.recorder.Recorder`, `vcledger.schedule.scheduler.Scheduler`."""
 
     def run(self) -> T_co: ...
 

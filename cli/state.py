@@ -1,6 +1,6 @@
 """`vcledger state`: the whole cache as JSON, in the shape of the golden vectors' `expected`.
 
-Called by `cli.main`.
+Owns the options. Must not hold logic. Called by `cli.main`.
 """
 
 from __future__ import annotations

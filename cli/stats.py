@@ -1,6 +1,6 @@
 """`vcledger stats`: size, counts, bytes an event, compression.
 
-Called by `cli.main`.
+Owns the lines. Must not hold logic. Called by `cli.main`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`vcledger verify`: the chain, the versions, the snapshots against a rebuild.
 
-Called by `cli.main`.
+Owns the lines of its report. Must not hold logic. Called by `cli.main`.
 """
 
 from __future__ import annotations

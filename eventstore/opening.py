@@ -1,7 +1,7 @@
 """Opening a ledger: which database, what is there, and at which revision of the schema.
 
 Owns the way from a `db` text to a backend that is known to hold a ledger of this version. Must not know events. Called
-by `eventstore.open_store` and by `eventstore.testing`.
+by `eventstore.store`.
 
 Migrations lie in the folder `migrations` beside this package, and are found by that path: a user's own package of that
 name is never imported.

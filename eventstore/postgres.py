@@ -1,6 +1,7 @@
 """The log on PostgreSQL: the writers' lock, COPY, partitions, LISTEN and NOTIFY, errors.
 
-Owns everything that is PostgreSQL's own. Must not know what events mean. Called through `eventstore.backend.Backend`.
+Owns everything that is PostgreSQL's own. Must not know what events mean. Made by `eventstore.opening`, called through
+`eventstore.backend`.
 
 Positions are not drawn from a sequence: sequences hand numbers out before the commit, so a reader could pass 3 and
 never see a late 2. Each writer takes a transaction-scoped advisory lock, reads the head, and counts on; the lock is

@@ -1,6 +1,7 @@
 """The log on SQLite: connections, the writers' turn, bulk statements, errors.
 
-Owns everything that is SQLite's own. Must not know what events mean. Called through `eventstore.backend.Backend`.
+Owns everything that is SQLite's own. Must not know what events mean. Made by `eventstore.opening`, called through
+`eventstore.backend`.
 
 Writers take turns with BEGIN IMMEDIATE: a transaction that begins by reading and then turns to writing would fail at
 once when another wrote in between, whatever the busy timeout says (python/cpython#124510), so no transaction here

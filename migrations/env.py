@@ -1,7 +1,7 @@
 """What Alembic runs to carry out migrations: on the connection that the caller hands in, inside its transaction.
 
-Owns nothing else. Must not open a database of its own: `eventstore.opening` holds the writers' lock while this runs, so
-that a migration happens whole or not at all, on SQLite too.
+Owns nothing else. Must not open a database of its own. Called by Alembic, for `eventstore.opening`, which holds the
+writers' lock while this runs, so that a migration happens whole or not at all, on SQLite too.
 """
 
 from alembic import context

@@ -1,5 +1,7 @@
 """A flight recorder and an event-sourced scheduler cache for Volcano: the library.
 
+Owns the names that other projects import. Must not know the commands. Called by `cli` and by users' programs.
+
 Open a ledger that `vcledger import` has filled, and ask it for any moment of the past:
 
     >>> from vcledger import Ledger, why

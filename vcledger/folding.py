@@ -1,7 +1,7 @@
 """From the log to a state: the nearest snapshots, then the events after them.
 
 Owns the loop that reads, decodes and folds, which is the one a whole rebuild spends its time in. Must not know any
-projection. Called by `vcledger.ledger`, `vcledger.snapshotter` and `vcledger.verify`.
+projection. Called by `vcledger.ledger`, `vcledger.snapshotter`, `vcledger.drift`, the replays and the loop.
 
 Late events are passed over: when they were observed the record had already got further, and what was known when is not
 rewritten.

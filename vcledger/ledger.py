@@ -1,7 +1,7 @@
 """The facade that commands, importers and users' programs hold: a ledger opened, and what can be asked of it.
 
 Owns the answers to "which cluster", "which position" and "what was the state there". Must not know formats of files nor
-of output. Called by `cli`, `vcledger.why`, `vcledger.compare`, `vcledger.sources` and users' code.
+of output. Called by `cli`, `vcledger.why`, `vcledger.listing`, `vcledger.sources` and users' code.
 
     with Ledger.open("vcledger.db") as ledger:
         cache = ledger.cache(ledger.position("-2h"))

@@ -1,6 +1,6 @@
 """What `why` takes from the scheduler's configuration, which is not in the log: which actions run, which plugins judge.
 
-Owns that choice. Must not know verdicts. Called by `vcledger.why` and `cli.why`.
+Owns that choice. Must not know verdicts. Called by `cli.why`.
 """
 
 from __future__ import annotations

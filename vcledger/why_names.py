@@ -1,6 +1,6 @@
 """What a name that is asked about may mean: names like it, and what the log says of one that is not there.
 
-Owns that. Must not know cases nor verdicts. Called by `vcledger.why`, `vcledger.why_node` and `vcledger.why_queue`.
+Owns that. Must not know cases nor verdicts. Called by `vcledger.why`.
 """
 
 from __future__ import annotations

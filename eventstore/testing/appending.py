@@ -1,6 +1,6 @@
 """What must hold of appends: atomic, versioned, stored once, unchanged, or refused whole.
 
-Owns these tests. Called through `eventstore.testing.EventStoreConformance`.
+Owns these tests. Must not know a database. Called by `eventstore.testing`, as part of `EventStoreConformance`.
 """
 
 from __future__ import annotations

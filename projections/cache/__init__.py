@@ -1,7 +1,6 @@
 """The cache of the scheduler as a fold over observations: nodes, jobs, tasks, queues, volumes.
 
-Owns the state, its three models, and its way to JSON and to snapshots. Must not know the log. Called by `vcledger` and
-`projections.diagnosis`.
+Owns the state, its three models, and its way to JSON and to snapshots. Must not know the log. Called by `vcledger`.
 """
 
 from projections.cache.fold import CACHE_KINDS, Delivery, evolve, observe

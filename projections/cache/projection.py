@@ -1,6 +1,7 @@
 """The cache as a registered projection: name, version, fold, snapshots and digest.
 
-Owns what of the state the digest covers. Must not know the log. Called by `vcledger.ledger` and `projections.registry`.
+Owns what of the state the digest covers. Must not know the log. Called by `projections.registry`, and by way of it by
+`vcledger`.
 """
 
 from __future__ import annotations

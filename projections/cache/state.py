@@ -1,7 +1,7 @@
 """What the cache holds: nodes, jobs, tasks, pods, queues and the stores of the other informers.
 
 Owns the data and nothing that changes it. Must not know the log nor the rules of the fold. Called by every module of
-`projections.cache`, by `projections.diagnosis` and by `vcledger`.
+`projections.cache`, and by `vcledger`.
 
 Names are Volcano's (NodeInfo, JobInfo, TaskInfo of pkg/scheduler/api). Keys are 'namespace/name' for what is
 namespaced, else the name; tasks of a job are keyed by pod UID, tasks of a node by 'namespace/name'.

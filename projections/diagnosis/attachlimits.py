@@ -1,9 +1,8 @@
 """How many volumes of a CSI driver a node takes.
 
-Owns this check. Must not know how claims are matched to volumes. Called by `projections.diagnosis.nodes`, and for what
-would have to go by `projections.diagnosis.evicting`.
-Source: kube-scheduler's NodeVolumeLimits (CSINode's allocatable count; a volume that two pods use counts once; in-tree
-volumes count at the driver that they are migrated to).
+Owns this check. Must not know how claims are matched to volumes. Called by `projections.diagnosis.nodes`. Source:
+kube-scheduler's NodeVolumeLimits (CSINode's allocatable count; a volume that two pods use counts once; in-tree volumes
+count at the driver that they are migrated to).
 """
 
 from __future__ import annotations

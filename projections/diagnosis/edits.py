@@ -1,7 +1,8 @@
 """The edits that a change is made of: what each does to the world, how it is told, and how large it is.
 
 Owns the edits of nodes, and what all edits have in common. Must not know which of them is needed where, nor whether it
-helps. Called by `projections.diagnosis.remedies` and `projections.diagnosis.changes`.
+helps. Called by the modules of `projections.diagnosis` that look for changes, and by `vcledger.why_node` and
+`vcledger.why_queue`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The numbers behind the verdict: the queue's way in, the gang member by member, each node's predicates.
 
 Owns making them presentable. Must not know which verdict holds. Called by `projections.diagnosis.explain`, and for a
-queue by `projections.diagnosis.holders`.
+queue by `vcledger.why_queue`.
 """
 
 from __future__ import annotations

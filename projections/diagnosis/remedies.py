@@ -1,7 +1,7 @@
 """What would make one node take one task: from each refusal to the edits that lift it.
 
 Owns that mapping. Must not know gangs, whom to evict (`evicting`), nor what is shown. Called by
-`projections.diagnosis.changes`.
+`projections.diagnosis.placing`.
 """
 
 from __future__ import annotations

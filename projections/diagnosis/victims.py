@@ -1,10 +1,10 @@
 """Who could be evicted for whom: by the rules of Volcano's preempt and reclaim actions, pod by pod.
 
 Owns those rules. Must not know what an eviction is for, nor whether the actions are configured. Called by
-`projections.diagnosis.remedies` and `projections.diagnosis.preemption`.
-Sources: the preempt action (victims of the same queue and another job, or of the same job) with the priority plugin's
-order; the reclaim action (victims of other, reclaimable queues); the conformance plugin (kube-system and
-system-critical classes); the gang plugin (a job keeps its minimum).
+`projections.diagnosis.combined`, `projections.diagnosis.evicting` and `projections.diagnosis.preemption`. Sources: the
+preempt action (victims of the same queue and another job, or of the same job) with the priority plugin's order; the
+reclaim action (victims of other, reclaimable queues); the conformance plugin (kube-system and system-critical classes);
+the gang plugin (a job keeps its minimum).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What has been seen and is not stored yet: bounded, in order, between the threads that watch and the one that appends.
 
-Owns the bound. Must not know what an item is, but its size. Called by `vcledger.record.worker` and
+Owns the bound. Must not know what an item is, but its size. Called by `vcledger.record.recorder` and
 `vcledger.record.writer`.
 
 When it is full, who puts has to wait, so it stops reading its watch, and the API server has to hold what comes or end

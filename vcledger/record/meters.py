@@ -1,7 +1,7 @@
 """Numbers about a run: what was stored, asked and lost, and how it stands now.
 
-Owns them, for any number of threads. Must not know who shows them. Called by the modules beside it, `cli.record` and
-`vcledger.record.page`.
+Owns them, for any number of threads. Must not know who shows them. Called by the modules beside it and by
+`vcledger.schedule.scheduler`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A result ledger in one word, to tell whether two replays went the same way.
 
 Owns what counts: every event with its position, stream, time, bytes and cause. In which batches they were appended, and
-so the log's own hashes, depends on where a replay was interrupted: that does not count. Called by tests and users'
-code.
+so the log's own hashes, depends on where a replay was interrupted: that does not count. Must not know how a replay
+runs. Called by tests and users' code.
 """
 
 from __future__ import annotations

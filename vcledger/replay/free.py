@@ -1,7 +1,7 @@
 """Free replay: a simulation in the trace's own time, in which the session's decisions take effect.
 
 Owns the clock, the order of what happens at one moment, and turning decisions into what follows from them. Must not
-know how the record was read nor how figures are printed. Called by `vcledger.replay.engine`.
+know how the record was read nor how figures are printed. Called by `vcledger.replay.freely`.
 
 At a moment first what came from outside happens, then what is due, then, if a cycle is due, the session decides. Cycles
 stand `period` apart, counted from the record's beginning, and one in which nothing waits, or before which nothing

@@ -2,7 +2,7 @@
 the changes that a what-if makes to them.
 
 Owns the shapes `Input` and `Change`, and how a ledger's events become inputs. Must not know the simulation nor how a
-change is written on a command line. Called by `vcledger.replay.engine`; changes are made by `vcledger.replay.whatif`.
+change is written on a command line. Called by `vcledger.replay.engine`; a what-if's changes come from `whatif`.
 """
 
 from __future__ import annotations

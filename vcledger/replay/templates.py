@@ -1,6 +1,7 @@
 """Pods from a Volcano Job's templates, for a job whose pods the record never had.
 
-Owns what Volcano's job controller makes of a template. Must not know the simulation. Called by `vcledger.replay.world`.
+Owns what Volcano's job controller makes of a template. Must not know the simulation. Called by
+`vcledger.replay.living`.
 
 Source: Volcano's pkg/controllers/job (createJobPod, MakePodName): names JOB-TASK-INDEX, the PodGroup and the task in
 annotations and labels, the Job as controlling owner.

@@ -1,6 +1,7 @@
 """What a process that runs until it is told to end has: a way to end it, a clock, threads, and what went wrong.
 
-Owns these. Must not know what the threads do. The recorder and the scheduler are such runs.
+Owns these. Must not know what the threads do. Called by `vcledger.record.recorder` and `vcledger.schedule.scheduler`,
+which are such runs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Owns the turning of a feed's items into inputs, and the last bodies of objects, which a deletion that nobody saw needs.
 Must not know threads' lives nor the loop's inside. Called by `vcledger.schedule.scheduler`, one informer a kind, each
-run by a `vcledger.record.worker.Worker`: what a connection does, and when it is tried again, is the recorder's.
+run by a `Worker` of the recorder's: what a connection does, and when it is tried again, is the recorder's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Assume caches: of each PersistentVolume and claim what the API server said, and beside it what is assumed.
 
-Owns the two pointers. Must not know why something is assumed. Held by `vcledger.scheduler.state`, changed by the fold.
+Owns the two pointers. Must not know why something is assumed. Called by the fold; held by `vcledger.scheduler.state`.
 
 Source: kube-scheduler's assume_cache.go (Assume, Restore, Get, GetAPIObj). Different from there, a newer object from
 the API server does not end an assumption: it ends when it is confirmed or reverted, so each has exactly one end.

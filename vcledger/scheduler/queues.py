@@ -1,7 +1,7 @@
 """Work queues as values: keyed, de-duplicating, rate-limited, with time as data.
 
-Owns when a key may be handed out, and that nobody has it twice. Must not know what the work is. Held by
-`vcledger.scheduler.state`, changed by the fold only.
+Owns when a key may be handed out, and that nobody has it twice. Must not know what the work is. Called by the fold, and
+by the deciders for its delays; held by `vcledger.scheduler.state`.
 
 Source: client-go's workqueue (Add, Get, Done, AddRateLimited, Forget) and its ItemExponentialFailureRateLimiter. Times
 and delays are in microseconds.

@@ -1,7 +1,7 @@
 """The simulated API server: the real one's semantics, in process, on simulated time.
 
-Owns the reads, lists and watches; writes are in `vcledger.sim.writes`. Must not know faults nor who asks. Called
-through `vcledger.runtime.port.ApiPort` by the loop's effects, by list+watch feeds, and by the simulated controllers.
+Owns the reads, lists and watches; writes are in `vcledger.sim.writes`. Must not know faults nor who asks. Called by the
+loop's effects, by list+watch feeds and by the simulated controllers, all through the port.
 
 What it claims is in `vcledger.testing.port_contract`, which runs on any server behind the port.
 """

@@ -1,7 +1,7 @@
 """The API objects that are embedded in one of Volcano's cache dumps.
 
 Owns what of a dump the API server can have said, and when. Must not know our cache nor the log. Called by
-`vcledger.sources.reader`; the dump itself is read by `vcledger.sources.volcano_dump`.
+`vcledger.sources.reader`, which has the dump itself read by `volcano_dump`.
 
 A dump is the scheduler's memory: a pod that it was about to bind carries the node in its spec although the API server
 knew of none, so for such tasks nodeName is taken out again. Pods stand under nodes and under jobs; each is taken once.

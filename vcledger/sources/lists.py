@@ -1,7 +1,7 @@
 """What a list proves: which objects are new, which have changed, which are gone, and how long nobody was looking.
 
 Owns the two state machines of list and watch. Pure: must not know the log, files or time. Called by
-`vcledger.sources.pipeline`, and made for the live recorder as well.
+`vcledger.sources.sink` and `vcledger.sources.listwatch`, so it is one for imports and for what is live.
 
 A list of a whole kind at a version is the state at that version: what was known and is not in it has been deleted in
 between, unseen. An object that stands in the list under its name with another uid was deleted and made again, so its

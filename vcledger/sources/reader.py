@@ -1,7 +1,7 @@
 """One stream of bytes of any known format to items for the pipeline.
 
 Owns the way from a format to its reader, and that a broken piece is counted and kept aside while its neighbours are
-read. Must not know the log. Called by `vcledger.sources.pipeline`.
+read. Must not know the log. Called by `vcledger.sources.source`.
 
 A file may hold several forms: each JSON value is told by itself. The format only says how the stream is cut.
 """

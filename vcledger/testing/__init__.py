@@ -1,8 +1,8 @@
 """The test kit that ships with vcledger: for whoever tests a scheduler, a cache or an event store with it.
 
-Owns the names that other projects import; docs/testing.md shows them at work. Nothing is loaded before it is asked for:
-the strategies, the state machines and the profiles need hypothesis, the contract suites pytest, neither of which
-vcledger itself needs (`pip install vcledger[test]` brings both).
+Owns the names that other projects import; must not know them. Called by users' tests; docs/testing.md shows them at
+work. Nothing is loaded before it is asked for: the strategies, the state machines and the profiles need hypothesis, the
+contract suites pytest, neither of which vcledger itself needs (`pip install vcledger[test]` brings both).
 
     from vcledger.testing import FlowMachine, SimCluster, check_ledger
 """

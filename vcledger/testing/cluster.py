@@ -1,6 +1,7 @@
 """A simulated cluster with our scheduler in it, for tests that want one in a line.
 
-Owns nothing but the handle: the world is `vcledger.sim`'s. Called by the pytest plugin, and by whoever has a ledger:
+Owns nothing but the handle: the world is `vcledger.sim`'s. Must not decide anything. Called by the pytest plugin, and
+by whoever has a ledger:
 
     cluster = SimCluster(ledger)
     cluster.create("Node", {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}})

@@ -1,7 +1,7 @@
 """What a session decided, as values.
 
-Owns their shapes, and the events that they become. Must not know how they are carried out. Filled by the actions, given
-out by `run`.
+Owns their shapes, and the events that they become. Must not know how they are carried out. Called by the actions, which
+fill it, and by whoever has run a cycle.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Owns that arithmetic. Must not know the cache. Called by `vcledger.scheduler.session.mirror`.
 
 Source: the proportion and capacity plugins' OnSessionOpen (allocated, request, inqueue, elastic), as
-`vcledger.why_views.queue_views` has them, which is the same in amounts by name.
+`vcledger.why_queues.queue_views` has them, which is the same in amounts by name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The actions that a configuration may name, in whatever order it names them.
 
-Owns the list. Called by `run`, and by whoever reads a configuration.
+Owns the list. Must not know plugins. Called by `run`, and by whoever reads a configuration.
 """
 
 from __future__ import annotations

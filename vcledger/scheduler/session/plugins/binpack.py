@@ -1,5 +1,7 @@
 """The binpack plugin: the fuller node first.
 
+Owns its score. Must not know the actions. Called by the registry beside it (`plugins`), then at its extension points.
+
 Source: Volcano's pkg/scheduler/plugins/binpack/binpack.go.
 """
 

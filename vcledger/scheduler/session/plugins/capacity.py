@@ -1,5 +1,8 @@
 """The capacity plugin: what a queue deserves is stated, not divided by weight.
 
+Owns what queues deserve and hold under it. Must not know the actions. Called by the registry beside it (`plugins`),
+then at its extension points.
+
 A queue may grow up to its capability as long as others leave room; what it holds above what it deserves may be taken
 back. With enableHierarchy queues are parts of queues: jobs are in those that have no parts, and whatever is held or
 asked there counts for all the queues above.

@@ -1,5 +1,8 @@
 """The conformance plugin: what the cluster itself runs on is never evicted.
 
+Owns whom it protects. Must not know the actions. Called by the registry beside it (`plugins`), then at its extension
+points.
+
 Source: Volcano's pkg/scheduler/plugins/conformance/conformance.go.
 """
 

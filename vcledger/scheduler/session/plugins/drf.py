@@ -1,5 +1,8 @@
 """The drf plugin: dominant resource fairness between jobs.
 
+Owns the jobs' shares. Must not know the actions. Called by the registry beside it (`plugins`), then at its extension
+points.
+
 A job's share is the largest part that it holds of any resource of the cluster. The smaller share comes first; a task
 may be preempted while its job, without it, still has at least the share that the preemptor's job would have with it.
 

@@ -1,5 +1,8 @@
 """The gang plugin: a job runs with its minimum, or not at all.
 
+Owns when a job is valid, ready, pipelined and starving. Must not know the actions. Called by the registry beside it
+(`plugins`), then at its extension points.
+
 Source: Volcano's pkg/scheduler/plugins/gang/gang.go and api.JobInfo (ValidTaskNum, IsReady, IsPipelined, IsStarving,
 CheckTaskValid, CheckTaskReady, CheckTaskPipelined). Networks of nodes (sub-jobs) are not looked at.
 """

@@ -1,5 +1,8 @@
 """The nodeorder plugin: kube-scheduler's scores, weighted and added up.
 
+Owns the weights and the sum. Must not know the actions. Called by the registry beside it (`plugins`), then at its
+extension points.
+
 Two kinds: what a node has, which changes with each task placed there (`node_order`), and what holds for the task while
 the set of nodes stays the same, as it is scaled to the best among them (`batch_node_order`).
 

@@ -1,5 +1,8 @@
 """The overcommit plugin: how much more than the cluster has may be admitted.
 
+Owns what is let in. Must not know the actions. Called by the registry beside it (`plugins`), then at its extension
+points.
+
 A job is let into its queue while what is admitted but not placed, with what it asks at least, stays below what the
 cluster has, times a factor, less what is used.
 

@@ -1,5 +1,7 @@
 """The predicates plugin: which families of checks a node has to pass.
 
+Owns that choice. Must not know the actions. Called by the registry beside it (`plugins`), then at its extension points.
+
 The checks themselves are `vcledger.scheduler.session.feasible`'s; this says which of them are on. Without the plugin
 only room counts, as in Volcano, whose actions look at resources themselves.
 

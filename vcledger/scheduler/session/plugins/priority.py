@@ -1,5 +1,8 @@
 """The priority plugin: the higher priority first, and only the lower gives way.
 
+Owns these orders. Must not know the actions. Called by the registry beside it (`plugins`), then at its extension
+points.
+
 Source: Volcano's pkg/scheduler/plugins/priority/priority.go.
 """
 

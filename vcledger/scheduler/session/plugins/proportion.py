@@ -1,5 +1,8 @@
 """The proportion plugin: the cluster divided among the queues by weight.
 
+Owns what queues deserve and hold under it. Must not know the actions. Called by the registry beside it (`plugins`),
+then at its extension points.
+
 What a queue deserves is found round by round: what is left is divided by weight among the queues that are not met yet,
 each gets at most what its jobs ask and what it may have, and at least what it is guaranteed. A queue that holds what it
 deserves gets nothing more, and what it holds above that may be reclaimed.

@@ -1,5 +1,8 @@
 """The resourcequota plugin: no job is let into its queue that a ResourceQuota of its namespace has no room for.
 
+Owns what is let in. Must not know the actions. Called by the registry beside it (`plugins`), then at its extension
+points.
+
 What a PodGroup asks at least is compared, name by name, with what each quota of the namespace says that it allows and
 that is used, with what the same session has let in already. As in Volcano, scopes are not looked at, and what another
 plugin then keeps out counts as let in.
