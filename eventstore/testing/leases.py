@@ -1,6 +1,6 @@
 """Writers' roles: one holder at a time, and a former one is refused.
 
-Called by `eventstore.testing`.
+Owns these tests. Must not know a database. Called by `eventstore.testing`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What must hold of reads: filters, order, heads, times, following.
 
-Owns these tests. Called through `eventstore.testing.EventStoreConformance`.
+Owns these tests. Must not know a database. Called by `eventstore.testing`, as part of `EventStoreConformance`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Jobs carried out one after the other, or on several processes of this machine.
 
 Owns the processes, how far each job has come, and how they are told to end. Must not know what a job does. Called by
-`cli.replay` and users' code; `vcledger.replay.on_dask` does the same on a Dask cluster.
+`cli.replaying` and users' code; `vcledger.replay.on_dask` does the same on a Dask cluster.
 
 Results come back in the order of the jobs, whichever ended first. A worker that dies takes the jobs that it had with it
 to another one: a free replay with a result ledger goes on there, others begin again, and the result is the same.
