@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
 from vcledger.conformance_files import FAILED, PASSED, check
@@ -93,6 +94,25 @@ def test_a_profile_scales_what_a_test_looks_at(profile: Callable[..., str]) -> N
     assert night.max_examples * night.stateful_step_count == 100_000
     settings.load_profile("ci")
     assert profiles.machine(30).max_examples == 30
+
+
+def test_the_examples_of_ci_are_the_same_in_each_run_and_none_fails_for_being_slow(profile: Callable[..., str]) -> None:
+    seen: list[int] = []
+
+    def look(number: int) -> None:
+        seen.append(number)
+
+    drawn = []
+    for _ in range(2):
+        profile(CI="1")
+        given(st.integers())(look)()
+        drawn.append(seen.copy())
+        seen.clear()
+    assert drawn[0] == drawn[1] and len(set(drawn[0])) > 10
+    for variables in ({"CI": "1"}, {}, {"HYPOTHESIS_PROFILE": "nightly"}):
+        profile(**variables)
+        assert settings().derandomize == (variables == {"CI": "1"})
+        assert HealthCheck.too_slow in settings().suppress_health_check and settings().deadline is None
 
 
 # --- a run that fails --------------------------------------------------------------------------------------------

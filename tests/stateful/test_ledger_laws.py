@@ -31,6 +31,7 @@ from vcledger.verify import verify
 
 TEMPLATE = "laws_template"
 CLUSTER = "c"
+NOT_CHECKED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
 class Way(NamedTuple):
@@ -109,7 +110,7 @@ ONE_POD = [(("Pod", {"metadata": {"name": "p1", "namespace": "ns"}, "spec": {"no
 
 @pytest.mark.slow
 @pytest.mark.postgres
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=NOT_CHECKED)
 @given(steps=STEPS, ways=st.tuples(WAYS, WAYS), cuts=st.tuples(st.integers(0, 45), st.integers(0, 45)))
 @example(steps=ONE_POD, ways=(Way([1], [True], 1, 1), Way([1], [False], 9, 3)), cuts=(2, 1))
 def test_every_way_leads_to_the_state_of_the_plain_fold(
