@@ -238,8 +238,3 @@ _NOTHING = Part()
 
 def _undecoded(payload: bytes) -> Part:
     return _NOTHING
-
-
-def kind_and_body(stored: StoredEvent) -> tuple[str, bytes] | None:
-    """(our kind, the object's JSON) of an observation; None for any other event."""
-    return (stored.kind, stored.payload) if stored.type in OBJECT_TYPES else None

@@ -121,12 +121,16 @@ def test_python_example_runs(tmp_path: Path) -> None:
 
 
 def test_make_targets_that_the_readme_names_are_there() -> None:
-    for target in re.findall(r"(?:`|^ +)make ([a-z-]+)", README, flags=re.MULTILINE):
+    targets = re.findall(r"(?:`|^ +)make ([a-z-]+)", README, flags=re.MULTILINE)
+    assert {"demo", "test"} <= set(targets)
+    for target in targets:
         done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
 
 def test_links_lead_somewhere() -> None:
     for name in ("README.md", "ARCHITECTURE.md"):
-        for link in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / name).read_text(encoding="utf-8")):
+        links = re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / name).read_text(encoding="utf-8"))
+        assert len(links) > 5
+        for link in links:
             assert (ROOT / link).exists(), f"{name}: {link}"

@@ -34,8 +34,7 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 NAMED_OFTEN = ("Pod", "Pod", "Pod", "PersistentVolume", "PersistentVolumeClaim", "PodGroup", "Queue", "Node")
 NAMESPACED = ("Pod", "PersistentVolumeClaim", "PodGroup")
-CUSTOM = ("PodGroup", "Queue")
-WAIT_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 120.0
 
 SPEC = ("nodeName", "schedulingGates", "volumeName", "claimRef", "minMember", "weight", "storageClassName", "queue")
 STATUS = ("phase", "nominatedNodeName", "state", "allocatable")

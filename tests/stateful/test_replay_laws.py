@@ -146,6 +146,7 @@ def test_no_node_is_overfilled_where_pods_are_told_to_go(stage: Stage, seed: int
         for recorded in ledger.recorded():
             seen.see(recorded.event)
             assert seen.overfilled() == []
+        assert ledger.head() > 0
         event(f"evictions: {min(3, result.evictions)}")
 
     replayed(stage, look, seed=seed, conf=VICTIMS)

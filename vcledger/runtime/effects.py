@@ -63,7 +63,7 @@ class Workers:
             if isinstance(request, CallHandler):
                 return self._call(request)
             return self._port.do(request)
-        except Exception as error:
+        except Exception as error:  # whatever it is: the answer is lost, and asking settles what became of it
             code = 500 if isinstance(request, CallHandler) else None
             return Answer(code, f"{type(error).__name__}: {error}".encode())
 

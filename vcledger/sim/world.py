@@ -73,7 +73,6 @@ LATENCY = (1, 30)
 ALLOCATE_EVERY = SECOND
 RESTART_AFTER = 2 * SECOND
 BOOKMARKS_EVERY = 60 * SECOND
-NODE_BACK_AFTER = 15 * SECOND
 SNAPSHOT_EVERY = 150
 """Events between two snapshots of the loop: few, so that most processes that begin again go on from one."""
 

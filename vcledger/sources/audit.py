@@ -103,7 +103,6 @@ class _StatusBody(msgspec.Struct, rename="camel"):
 _audits = msgspec.json.Decoder(_Audit)
 _bindings = msgspec.json.Decoder(_Binding)
 _statuses = msgspec.json.Decoder(_StatusBody)
-_item_lists = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _raw_lists = msgspec.json.Decoder(list[msgspec.Raw])
 
 _BY_GROUP_RESOURCE: dict[tuple[str, str], Kind] = {(kind.group, kind.resource): kind for kind in KINDS}

@@ -245,8 +245,6 @@ def test_victims_go_from_the_last_queue_job_and_task() -> None:
 
 # --- capacity -----------------------------------------------------------------------------------------------------
 
-BY_CAPACITY = [["priority", "gang"], ["capacity"]]
-
 
 def test_capacity_orders_queues_by_what_they_have_of_what_they_deserve() -> None:
     world = Small()

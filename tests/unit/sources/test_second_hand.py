@@ -223,7 +223,9 @@ def test_a_whole_folder_gives_the_caches_of_its_dumps(tmp_path: Path, number: st
     imported(tmp_path, folder, db="all.db")
     imported(tmp_path, folder / "watch.jsonl.zst", db="watch.db")
     with ledger(tmp_path, "all.db") as both, ledger(tmp_path, "watch.db") as alone:
-        for dump in sorted(folder.glob("volcano-cache-dump-*.json*")):
+        dumps = sorted(folder.glob("volcano-cache-dump-*.json*"))
+        assert dumps
+        for dump in dumps:
             at = f"marker:{dump.name.removesuffix('.zst')}"
             states = [state_json(one.cache(one.position(at), config=config)) for one in (both, alone)]
             assert states[0] == states[1]

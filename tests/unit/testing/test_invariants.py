@@ -19,7 +19,6 @@ from volcano.objects.resource import new_resource
 
 SECOND = 1_000_000
 RECORDED, INFERRED, RECOMPUTED = 0, 1, 2
-REF = volume.TaskRef(namespace="ns", name="p", uid="u")
 STATIC = (volume.StaticBinding(volume="pv", claim="ns/c"),)
 PROVISION = (volume.Provision(claim="ns/d"),)
 
