@@ -7,16 +7,19 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.cli.conftest import Call, call
-from tests.unit.replay.test_workers import LONG, digests, jobs_of, told
+from tests.unit.replay.test_workers import LONG, digests, jobs_of, perform_and_wait, told
 from tests.unit.replay.traces import Gang, Stage, ledger_of
+from vcledger.replay import on_dask
 from vcledger.replay.on_dask import DaskAddressInvalid, DaskMissing, DaskUnreachable, run_on_dask
 from vcledger.replay.result import ResultExists
+from vcledger.replay.variants import Job, Ran
 from vcledger.replay.workers import Blind, run_here, run_jobs
 
 __all__ = ["call"]
@@ -34,7 +37,20 @@ def cluster() -> Iterator[Any]:
         yield found
 
 
-def test_a_worker_is_killed_and_the_results_are_the_same(cluster: Any, tmp_path: Path, call: Call) -> None:
+on_worker = on_dask._on_worker
+
+
+def on_worker_and_wait(acted: str, job: Job, word: str) -> Ran:
+    """A worker's turn, whose replay waits on its way until the test has acted."""
+    vars(on_dask).update(perform=partial(perform_and_wait, Path(acted)))
+    return on_worker(job, word)
+
+
+def test_a_worker_is_killed_and_the_results_are_the_same(
+    cluster: Any, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acted = tmp_path / "acted"
+    monkeypatch.setattr(on_dask, "_on_worker", partial(on_worker_and_wait, str(acted)))
     trace = ledger_of(LONG._replace(gangs=LONG.gangs[:70]), tmp_path / "long.db")
     for name in ("calm", "killed"):
         (tmp_path / name).mkdir()
@@ -49,6 +65,7 @@ def test_a_worker_is_killed_and_the_results_are_the_same(cluster: Any, tmp_path:
         if not killed and busy and any(Path(job.out or "").exists() for job in jobs):
             killed.append(cluster.workers[busy[0]].pid)
             os.kill(killed[0], signal.SIGKILL)
+            acted.touch()
         return False
 
     found = run_on_dask(jobs, cluster.scheduler_address, Blind(), look)

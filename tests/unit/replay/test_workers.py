@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,23 +128,26 @@ def calm(trace: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[obj
     return told(run_here(jobs, Blind(), lambda: False)), digests(jobs)
 
 
-def begin_and_wait(told: Any) -> None:
-    """A worker's first act in the tests below: its replays wait on their way until they are told to stop or the test
-    has acted, so that it does not hang on how fast this machine is whether they are still under way then."""
-    acted = Path(os.environ[ACTED])
+def perform_and_wait(
+    acted: Path, job: Job, progress: Callable[[Progress], None] | None, stop: Callable[[], bool] | None
+) -> Ran:
+    """A replay that waits on its way until it is told to stop or the test has acted, which makes a file, so that it
+    does not hang on how fast this machine is whether it is still under way then."""
 
-    def perform(job: Job, progress: Callable[[Progress], None] | None, stop: Callable[[], bool] | None) -> Ran:
-        def wait(at: Progress) -> None:
-            assert progress is not None
-            assert stop is not None
+    def wait(at: Progress) -> None:
+        assert stop is not None
+        if progress is not None:
             progress(at)
-            end = time.monotonic() + WAIT_SECONDS_MAX
-            while share_of(at) > 0 and not acted.exists() and not stop() and time.monotonic() < end:
-                time.sleep(0.01)
+        end = time.monotonic() + WAIT_SECONDS_MAX
+        while share_of(at) > 0 and not acted.exists() and not stop() and time.monotonic() < end:
+            time.sleep(0.01)
 
-        return perform_at_once(job, wait, stop)
+    return perform_at_once(job, wait, stop)
 
-    vars(workers).update(_told=told, perform=perform)
+
+def begin_and_wait(told: Any) -> None:
+    """A worker's first act in the tests below."""
+    vars(workers).update(_told=told, perform=partial(perform_and_wait, Path(os.environ[ACTED])))
 
 
 @pytest.fixture
