@@ -82,7 +82,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "evict-without-conditions",
         _EVICTOR,
-        "_fail(hand, eviction, failure, None, cause, _wish(answer))",
+        "_fail(hand, eviction, failure, None, cause, wish_of(answer))",
         "_request(hand, _of(eviction), eviction.job, position, cause, eviction.action, 1)",
         "A pod whose conditions could not be written is deleted all the same.",
         EVICTION,

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from vcledger.scheduler import volume_binder
 from vcledger.scheduler.bodies import condition_patch, sent_status
 from vcledger.scheduler.decision import (
@@ -22,6 +24,7 @@ from vcledger.scheduler.decision import (
     pod_subject,
     ref_of,
     status_of,
+    wish_of,
 )
 from vcledger.scheduler.fold_events import (
     LOST,
@@ -35,6 +38,7 @@ from vcledger.scheduler.queues import backoff_microseconds
 from vcledger.scheduler.requests import Answer, Bind, Patch
 from vcledger.scheduler.state import SECOND, Flow, FlowTask, Intent
 from vcledger.scheduler.transitions import Phase
+from vcledger.scheduler.written import wait_seconds
 from volcano.events.base import TaskRef
 from volcano.events.binding import (
     BindFailed,
@@ -255,7 +259,7 @@ def queue_resync(hand: Hand, task: FlowTask, reason: str, cause: int, attempt: i
 
 
 def condition_answered(hand: Hand, position: int, intent: Intent, request: Patch, answer: Answer) -> None:
-    """The outcome of the condition's patch. It is not sent again: the next failure has its own."""
+    """The outcome of the condition's patch. That of a failed bind is not sent again: the next failure has its own."""
     written = sent_status(request.body)
     sent = written.conditions[0]
     ref = _ref(intent, "")
@@ -279,6 +283,12 @@ def condition_answered(hand: Hand, position: int, intent: Intent, request: Patch
             message=sent.message,
             nominated_node=written.node,
         )
+        if sent.reason != SCHEDULER_ERROR:
+            held = hand.flow.conditions.get(intent.uid)
+            times, wish = (held.failures if held is not None else 0) + 1, wish_of(answer)
+            event = msgspec.structs.replace(
+                event, attempt=times, delay_seconds=wait_seconds(times, wish), retry_after_seconds=wish
+            )
     hand.add(pod_subject(ref), event, cause=position, known=RECORDED)
 
 

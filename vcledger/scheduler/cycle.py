@@ -66,9 +66,9 @@ def run_session(hand: Hand) -> None:
     jobs, due = list(mirror.waiting), bool(mirror.waiting)
     closing: dict[str, None] = {}
     if flow.config.statuses:
-        due = bool(mirror.waiting or mirror.unadmitted or mirror.has_changed)
+        due = due or statuses.is_due(mirror, hand.now)
         jobs += [uid for uid, job in mirror.unadmitted.items() if uid not in mirror.waiting and is_ours(flow, job)]
-        closing = statuses.to_close(mirror)
+        closing = statuses.to_close(mirror, hand.now)
     if due:
         number = flow.cycle + 1
         seed, spared = flow.config.seed, _spared(flow, hand.now)
@@ -288,7 +288,7 @@ class _Writing:
         """A task got no node: an event when that is news, and the pod's condition unless it says so already."""
         flow, hand, task = self.flow, self.hand, unfit.task
         unfit = replace(unfit, node=self._named(unfit))
-        tell = condition_is_news(flow, task.uid, task.key, unfit.reason, unfit.message, unfit.node)
+        tell = condition_is_news(flow, task.uid, task.key, unfit.reason, unfit.message, hand.now, unfit.node)
         if flow.said.get(task.uid) == unfit.message and not tell:
             return
         self.unschedulable += 1

@@ -15,7 +15,7 @@ import msgspec
 
 from vcledger.scheduler.bodies import event_of
 from vcledger.scheduler.inputs import Effect, Input
-from vcledger.scheduler.requests import Create, Request
+from vcledger.scheduler.requests import Answer, Create, Request
 from vcledger.scheduler.state import Flow, FlowTask
 from volcano.events.base import DomainEvent, Subject, TaskRef
 
@@ -81,6 +81,13 @@ def failure_of(code: int | None, body: bytes) -> Failure:
         return Failure(0, "", "no answer came")
     status = status_of(body)
     return Failure(code, status.reason or "", status.message or f"the API server answered {code}")
+
+
+def wish_of(answer: Answer) -> float | None:
+    """How many seconds the server asks to be left alone, in the Status or in a header; None when it does not."""
+    details = status_of(answer.body).details
+    said = details.retry_after_seconds if details is not None else None
+    return said if said is not None else answer.retry_after_seconds or None
 
 
 class Hand:
@@ -158,4 +165,6 @@ __all__ = [
     "pod_subject",
     "ref_of",
     "status_of",
+    "subject_at",
+    "wish_of",
 ]

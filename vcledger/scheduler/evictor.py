@@ -15,7 +15,7 @@ from enum import Enum
 
 from vcledger.scheduler import volume_binder
 from vcledger.scheduler.bodies import BY_SCHEDULER, DISRUPTION_TARGET, eviction_patch, sent_status
-from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, status_of, subject_at
+from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, subject_at, wish_of
 from vcledger.scheduler.eviction_steps import EvictPhase
 from vcledger.scheduler.fold_events import LOST
 from vcledger.scheduler.fold_evictions import sentence, wants_mark
@@ -75,28 +75,32 @@ def mark_answered(hand: Hand, position: int, intent: Intent, request: Patch, ans
     """The pod's conditions: once they are written it is deleted."""
     subject = subject_at("Pod", intent.key, intent.uid)
     message = sent_status(request.body).conditions[0].message
-    said: dict[str, str] = {"type": DISRUPTION_TARGET, "status": "True", "reason": BY_SCHEDULER, "message": message}
     eviction = hand.flow.evictions.get(intent.uid)
     if eviction is not None and (eviction.phase is not EvictPhase.MARKING or eviction.decided != position):
         eviction = None
     if answer.ok:
-        event = PodConditionPatched(**said, new_resource_version=volume_binder.version_in(answer.body))
+        version = volume_binder.version_in(answer.body)
+        event = PodConditionPatched(
+            type=DISRUPTION_TARGET, status="True", reason=BY_SCHEDULER, message=message, new_resource_version=version
+        )
         cause = hand.add(subject, event, cause=position, known=RECORDED)
         if eviction is not None:
             _request(hand, _of(eviction), eviction.job, position, cause, eviction.action, 1)
         return
     failure = failure_of(answer.code, answer.body)
-    refused = PodConditionPatchFailed(**said, code=failure.code, error=failure.message)
+    refused = PodConditionPatchFailed(
+        type=DISRUPTION_TARGET,
+        status="True",
+        code=failure.code,
+        error=failure.message,
+        reason=BY_SCHEDULER,
+        message=message,
+    )
     cause = hand.add(subject, refused, cause=position, known=RECORDED)
     if eviction is not None and answer.code == 404:
         _succeed(hand, _of(eviction), eviction.job, None, cause, code=404, gone=True)
     elif eviction is not None:
-        _fail(hand, eviction, failure, None, cause, _wish(answer))
-
-
-def _wish(answer: Answer) -> float | None:
-    details = status_of(answer.body).details
-    return details.retry_after_seconds if details is not None else None
+        _fail(hand, eviction, failure, None, cause, wish_of(answer))
 
 
 def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
@@ -116,7 +120,7 @@ def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
     elif answer.code is None:
         _lost(hand, eviction, position)
     else:
-        _fail(hand, eviction, failure, position, position, _wish(answer))
+        _fail(hand, eviction, failure, position, position, wish_of(answer))
 
 
 def _succeed(

@@ -18,7 +18,7 @@ from vcledger.scheduler.assumed import Assumption
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.state import Condition, Doubt, Flow, FlowTask, Handler, Intent, Recovery
 from vcledger.scheduler.transitions import Phase, Step, after
-from vcledger.scheduler.written import before
+from vcledger.scheduler.written import before, held_back
 from volcano.events import binding, cleanup, eviction, node_sync, recovery, resync, scheduling, volume
 from volcano.events.base import DomainEvent, Recorded
 from volcano.events.observation import ListCompleted
@@ -28,7 +28,6 @@ SECOND = 1_000_000
 LOST = "AnswerLost"
 """`ResyncQueued.reason` of a bind whose outcome is not known."""
 SCHEDULER_ERROR = "SchedulerError"
-_NEVER = (400, 403, 404, 405, 422)
 
 
 def watch_key(kind: str, key: str) -> str:
@@ -133,9 +132,11 @@ def _discarded(flow: Flow, at: Recorded, event: scheduling.AllocationDiscarded) 
 def _unschedulable(flow: Flow, at: Recorded, event: scheduling.TaskUnschedulable) -> None:
     flow.said[at.uid] = event.message
     key = f"{at.namespace}/{at.name}"
-    if condition_is_news(flow, at.uid, key, event.reason, event.message, event.nominated_node):
+    if condition_is_news(flow, at.uid, key, event.reason, event.message, flow.now, event.nominated_node):
         flow.intents[at.position] = Intent("condition", at.uid, key)
-        flow.conditions[at.uid] = Condition(event.reason, event.message, node=event.nominated_node)
+        earlier = flow.conditions.get(at.uid)
+        failures = earlier.failures if earlier is not None else 0
+        flow.conditions[at.uid] = Condition(event.reason, event.message, node=event.nominated_node, failures=failures)
 
 
 def _cycle_started(flow: Flow, at: Recorded, event: scheduling.CycleStarted) -> None:
@@ -347,19 +348,23 @@ def wants_condition(flow: Flow, uid: str, key: str, event: binding.BindFailed) -
     task = flow.tasks.get(uid)
     if task is None or event.answer_lost or event.code == 404 or event.bound_to or _of_another(task, event.intent):
         return False
-    return condition_is_news(flow, uid, key, SCHEDULER_ERROR, failed_message(event))
+    return condition_is_news(flow, uid, key, SCHEDULER_ERROR, failed_message(event), flow.now)
 
 
-def condition_is_news(flow: Flow, uid: str, key: str, reason: str, message: str, node: str = "") -> bool:
-    """Whether the pod, which waits for a node, does not say so already, nor will once what we wrote is seen. `node`:
-    the one that is named for it; none takes nothing back."""
+def condition_is_news(flow: Flow, uid: str, key: str, reason: str, message: str, now: int, node: str = "") -> bool:
+    """Whether the pod, which waits for a node, does not say so already, nor will once what we wrote is seen; and may be
+    told: not soon after a refusal, but for a failed bind, which comes with a back-off of its own. `node`: the one that
+    is named for it; none takes nothing back."""
     pod = flow.pods.get(key)
     if pod is None or pod.metadata.uid != uid:
         return False
-    written = flow.conditions.get(uid)
+    written, seen = flow.conditions.get(uid), pod.metadata.resource_version
     same = written is not None and (written.reason, written.message) == (reason, message)
     same = same and (not node or (written is not None and written.node == node))
-    if same and written is not None and (not written.version or before(pod.metadata.resource_version, written.version)):
+    if written is not None and written.code is not None:
+        if reason != SCHEDULER_ERROR and held_back(written.code, written.until, now, other=not same):
+            return False
+    elif same and written is not None and (not written.version or before(seen, written.version)):
         return False
     named = bool(node) and pod.status.nominated_node_name != node
     return named or bodies.condition_differs(pod, "False", reason, message)
@@ -394,13 +399,17 @@ def _condition_patched(flow: Flow, at: Recorded, event: binding.PodConditionPatc
 
 
 def _condition_refused(flow: Flow, at: Recorded, event: binding.PodConditionPatchFailed) -> None:
-    """What may go through another time is written again with the next failure, or when the task is next tried. What the
-    server will never have is not, until there is something else to say."""
+    """It is written again with the next failure to bind; or when the task is next tried once the time is over that the
+    event says."""
     _close(flow, at.causation)
-    if event.type == bodies.DISRUPTION_TARGET:
+    held = flow.conditions.get(at.uid)
+    if event.type == bodies.DISRUPTION_TARGET or held is None:
         return
-    if event.reason == SCHEDULER_ERROR or event.code not in _NEVER:
-        flow.conditions.pop(at.uid, None)
+    if event.reason == SCHEDULER_ERROR:
+        del flow.conditions[at.uid]
+    else:
+        until = flow.now + micros(event.delay_seconds)
+        flow.conditions[at.uid] = held._replace(failures=event.attempt, until=until, code=event.code)
 
 
 # --- resync -------------------------------------------------------------------------------------------------------

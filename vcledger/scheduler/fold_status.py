@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from projections.cache.state import PodRef
-from vcledger.scheduler.state import Flow, Intent
-from vcledger.scheduler.written import REFUSED, TAKEN, Written, key_of
+from vcledger.scheduler.state import SECOND, Flow, Intent
+from vcledger.scheduler.written import OUT, REFUSED, TAKEN, Written, key_of
 from volcano.events import status
 from volcano.events.base import Recorded
 from volcano.objects.scheduling import VolcanoJob
-
-_NEVER = (400, 403, 404, 405, 415, 422)
 
 Succeeded = status.PodGroupUpdateSucceeded | status.QueueUpdateSucceeded
 Failed = status.PodGroupUpdateFailed | status.QueueUpdateFailed
@@ -34,14 +32,21 @@ def queue_words(event: status.QueueUpdateRequested) -> str:
 
 def _group_requested(flow: Flow, at: Recorded, event: status.PodGroupUpdateRequested) -> None:
     flow.intents[at.position] = Intent("group", at.uid, event.job)
-    flow.written[key_of("PodGroup", event.job)] = Written(at.uid, group_words(event), event.phase)
+    _out(flow, key_of("PodGroup", event.job), at.uid, group_words(event), event.phase, event.sent_resource_version)
     if event.phase in ("", "Pending"):
         flow.admitted.pop(event.job, None)
 
 
 def _queue_requested(flow: Flow, at: Recorded, event: status.QueueUpdateRequested) -> None:
     flow.intents[at.position] = Intent("queue", at.uid, at.name)
-    flow.written[key_of("Queue", at.name)] = Written(at.uid, queue_words(event), "")
+    _out(flow, key_of("Queue", at.name), at.uid, queue_words(event), "", event.sent_resource_version)
+
+
+def _out(flow: Flow, key: str, uid: str, words: str, phase: str, version: str) -> None:
+    """A status is sent. How often it was refused before is known until one is taken."""
+    earlier = flow.written.get(key)
+    failures = earlier.failures if earlier is not None and earlier.uid == uid else 0
+    flow.written[key] = Written(uid, words, phase, OUT, version, failures)
 
 
 def _held(flow: Flow, at: Recorded) -> tuple[str, Written | None]:
@@ -56,21 +61,17 @@ def _succeeded(flow: Flow, at: Recorded, event: Succeeded) -> None:
         flow.intents.pop(event.intent, None)
     key, held = _held(flow, at)
     if held is not None:
-        flow.written[key] = held._replace(state=TAKEN, version=event.new_resource_version)
+        flow.written[key] = held._replace(state=TAKEN, version=event.new_resource_version, failures=0)
 
 
 def _failed(flow: Flow, at: Recorded, event: Failed) -> None:
-    """What may go through another time, as a conflict will once the newer object is seen, is decided anew by the next
-    session; what the server will never have is, once there is something else to say."""
+    """It is decided anew by a later session, when the time that the event says is over."""
     if event.intent is not None:
         flow.intents.pop(event.intent, None)
     key, held = _held(flow, at)
-    if held is None:
-        return
-    if event.code in _NEVER:
-        flow.written[key] = held._replace(state=REFUSED)
-    else:
-        del flow.written[key]
+    if held is not None:
+        until = flow.now + round(event.delay_seconds * SECOND)
+        flow.written[key] = held._replace(state=REFUSED, failures=event.attempt, until=until, code=event.code)
 
 
 # --- observations -------------------------------------------------------------------------------------------------

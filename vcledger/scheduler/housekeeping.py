@@ -164,6 +164,7 @@ def _orphans(hand: Hand, known: list[int]) -> None:
                 error="the process ended before an answer came",
                 reason=said.reason if said is not None else "",
                 message=said.message if said is not None else "",
+                attempt=said.failures if said is not None else 0,
             )
             hand.add(subject, event, cause=position)
         elif intent.kind in ("group", "queue"):

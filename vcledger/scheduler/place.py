@@ -244,7 +244,7 @@ def unschedulable(
     """The task got no node: written when that is news, and into the pod's condition unless it says so already
     (taskUnschedulable)."""
     flow = hand.flow
-    tell = condition_is_news(flow, task.uid, task.key, reason, message)
+    tell = condition_is_news(flow, task.uid, task.key, reason, message, hand.now)
     if flow.said.get(task.uid) == message and not tell:
         return
     groups: dict[tuple[str, ...], list[str]] = {}

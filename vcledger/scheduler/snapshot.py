@@ -40,7 +40,7 @@ from volcano.events.base import Recorded
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
-VERSION = CACHE_VERSION * 1_000 + 8
+VERSION = CACHE_VERSION * 1_000 + 9
 """To be raised with every change of the flow's fold or of these bytes; the cache's is part of it."""
 
 

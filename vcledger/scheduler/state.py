@@ -179,12 +179,17 @@ class HeldView(NamedTuple):
 
 class Condition(NamedTuple):
     """A PodScheduled condition that we wrote. `version`: the pod's with it, '' while the answer is out or when the
-    server would not have it; `node`: the node that was named with it, '' for none."""
+    server would not have it; `node`: the node that was named with it, '' for none. `failures`: refusals in a row;
+    `code`: that of the last one, 0 for no answer, None when it was not refused; nothing is sent before `until`
+    (microseconds)."""
 
     reason: str
     message: str
     version: str = ""
     node: str = ""
+    failures: int = 0
+    until: int = 0
+    code: int | None = None
 
 
 class Handler(msgspec.Struct):

@@ -18,15 +18,15 @@ from typing import Any
 import msgspec
 
 from vcledger.scheduler.bodies import rfc3339
-from vcledger.scheduler.decision import RECORDED, Hand, failure_of, subject_at
+from vcledger.scheduler.decision import RECORDED, Hand, failure_of, subject_at, wish_of
 from vcledger.scheduler.fold_status import group_words, queue_words
 from vcledger.scheduler.requests import Answer, Patch
 from vcledger.scheduler.session.closing import UNSCHEDULABLE, Closing
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.model import SessionJob, SessionQueue, SessionTask, Vector
-from vcledger.scheduler.state import Intent
+from vcledger.scheduler.state import Flow, Intent
 from vcledger.scheduler.volume_binder import version_in
-from vcledger.scheduler.written import is_ours, key_of, may_write, unseen
+from vcledger.scheduler.written import REFUSED, is_ours, key_of, may_write, unseen, wait_seconds
 from volcano.events.base import Subject
 from volcano.events.status import (
     PodGroupUpdateFailed,
@@ -36,6 +36,7 @@ from volcano.events.status import (
     QueueUpdateRequested,
     QueueUpdateSucceeded,
 )
+from volcano.objects.meta import ObjectMeta
 from volcano.objects.quantity import QuantityInvalid, canonical, exact_value
 from volcano.objects.resource import ATTACH_PREFIX, PODS
 from volcano.objects.scheduling import PodGroupCondition, PodGroupStatus
@@ -44,6 +45,7 @@ ROOT = "root"
 """The queue that all others are part of, where there is one."""
 
 _LOST = "the process ended before an answer came"
+_GROUPS = key_of("PodGroup", "")
 
 
 # --- PodGroups ----------------------------------------------------------------------------------------------------
@@ -54,7 +56,18 @@ def write_groups(hand: Hand, mirror: Mirror, closings: Iterable[Closing], sessio
     for closing in closings:
         job = mirror.groups.get(closing.job)
         if job is not None and _differs(job.pod_group.status, closing) and is_ours(hand.flow, job):
-            _write_group(hand, job, closing, session)
+            _write_group(hand, mirror, job, closing, session)
+
+
+def _may_write(hand: Hand, mirror: Mirror, kind: str, key: str, meta: ObjectMeta, words: str) -> bool:
+    """Whether a status is to be sent. One that was refused a while ago is looked at again when its time is over."""
+    key = key_of(kind, key)
+    held = hand.flow.written.get(key)
+    if may_write(held, meta.uid, meta.resource_version, words, hand.now):
+        return True
+    if held is not None and held.state == REFUSED:
+        mirror.postponed[key] = held.until
+    return False
 
 
 def _differs(seen: PodGroupStatus, closing: Closing) -> bool:
@@ -66,7 +79,7 @@ def _differs(seen: PodGroupStatus, closing: Closing) -> bool:
     return held is None or (held.status, held.reason, held.message) != ("True", closing.reason, closing.message)
 
 
-def _write_group(hand: Hand, job: SessionJob, closing: Closing, session: str) -> None:
+def _write_group(hand: Hand, mirror: Mirror, job: SessionJob, closing: Closing, session: str) -> None:
     meta = job.pod_group.metadata
     event = PodGroupUpdateRequested(
         job=job.uid,
@@ -80,8 +93,7 @@ def _write_group(hand: Hand, job: SessionJob, closing: Closing, session: str) ->
         transition_id=session if closing.condition else "",
         sent_resource_version=meta.resource_version,
     )
-    held = hand.flow.written.get(key_of("PodGroup", job.uid))
-    if not may_write(held, meta.uid, meta.resource_version, group_words(event)):
+    if not _may_write(hand, mirror, "PodGroup", job.uid, meta, group_words(event)):
         return
     subject = Subject("PodGroup", job.namespace, job.name, meta.uid)
     position = hand.add(subject, event, cause=job.position or None)
@@ -145,7 +157,7 @@ def write_queues(hand: Hand, mirror: Mirror, taken: Iterable[SessionTask], evict
             name = mirror.groups[task.job].queue
             held[name] = held[name] + sign * task.request
     for name, allocated in sorted(_with_parts(mirror, held).items(), key=lambda item: item[0]):
-        _write_queue(hand, mirror.queues[name], mirror.resources.amounts(allocated))
+        _write_queue(hand, mirror, mirror.queues[name], mirror.resources.amounts(allocated))
 
 
 def _with_parts(mirror: Mirror, own: Mapping[str, Vector]) -> dict[str, Vector]:
@@ -163,7 +175,7 @@ def _with_parts(mirror: Mirror, own: Mapping[str, Vector]) -> dict[str, Vector]:
     return whole
 
 
-def _write_queue(hand: Hand, queue: SessionQueue, amounts: Mapping[str, float]) -> None:
+def _write_queue(hand: Hand, mirror: Mirror, queue: SessionQueue, amounts: Mapping[str, float]) -> None:
     meta, seen = queue.queue.metadata, queue.queue.status.allocated
     held = hand.flow.written.get(key_of("Queue", queue.name))
     if not meta.uid or unseen(held, meta.uid, meta.resource_version):
@@ -173,7 +185,7 @@ def _write_queue(hand: Hand, queue: SessionQueue, amounts: Mapping[str, float]) 
     if _same(seen, wanted):
         return
     event = QueueUpdateRequested(allocated=dict(amounts), sent_resource_version=meta.resource_version)
-    if not may_write(held, meta.uid, meta.resource_version, queue_words(event)):
+    if not _may_write(hand, mirror, "Queue", queue.name, meta, queue_words(event)):
         return
     position = hand.add(Subject("Queue", "", queue.name, meta.uid), event, cause=queue.position or None)
     gone = dict.fromkeys(name for name in seen or () if name not in wanted)
@@ -217,8 +229,8 @@ def _same(seen: Mapping[str, str | int | float] | None, wanted: Mapping[str, str
 
 
 def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
-    """The outcome of a status's patch. What failed is decided anew by a later session: the patch was made for one
-    version of the object, so that one whose answer was lost can do no harm."""
+    """The outcome of a status's patch. What failed is decided anew by a later session, after a while: the patch was
+    made for one version of the object, so that one whose answer was lost can do no harm."""
     subject, version = _subject(intent), version_in(answer.body)
     failure = failure_of(answer.code, answer.body) if not answer.ok else None
     if failure is None and intent.kind == "group":
@@ -227,21 +239,31 @@ def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
         event = QueueUpdateSucceeded(new_resource_version=version, intent=position)
     else:
         made = PodGroupUpdateFailed if intent.kind == "group" else QueueUpdateFailed
+        times, wish = _failures(hand.flow, intent) + 1, wish_of(answer)
         event = made(
             code=failure.code,
             reason=failure.reason,
             message=failure.message,
             answer_lost=answer.code is None,
             intent=position,
+            attempt=times,
+            delay_seconds=wait_seconds(times, wish),
+            retry_after_seconds=wish,
         )
     hand.add(subject, event, cause=position, known=RECORDED)
 
 
 def orphan(hand: Hand, position: int, intent: Intent) -> None:
-    """After a restart: the answer will not come any more."""
+    """After a restart: the answer will not come any more, which is no fault of the server's."""
     made = PodGroupUpdateFailed if intent.kind == "group" else QueueUpdateFailed
-    event = made(code=0, message=_LOST, answer_lost=True, intent=position)
+    event = made(code=0, message=_LOST, answer_lost=True, intent=position, attempt=_failures(hand.flow, intent))
     hand.add(_subject(intent), event, cause=position)
+
+
+def _failures(flow: Flow, intent: Intent) -> int:
+    """How often in a row the status of an intent's object was refused before."""
+    held = flow.written.get(key_of("PodGroup" if intent.kind == "group" else "Queue", intent.key))
+    return held.failures if held is not None and held.uid == intent.uid else 0
 
 
 def _subject(intent: Intent) -> Subject:
@@ -250,10 +272,20 @@ def _subject(intent: Intent) -> Subject:
     return subject_at("PodGroup", intent.key, intent.uid)
 
 
-def to_close(mirror: Mirror) -> dict[str, None]:
-    """The jobs whose PodGroups a session has to look at when it closes: those that a session can change, and those that
-    something has happened to since the last one."""
-    return {**dict.fromkeys(mirror.waiting), **dict.fromkeys(mirror.unadmitted), **mirror.take_changed()}
+def is_due(mirror: Mirror, now: int) -> bool:
+    """Whether a session is to be held for the sake of statuses: for a job that is not in its queue yet, for what has
+    changed since the last one, or for what was refused and may be sent again."""
+    return bool(mirror.unadmitted or mirror.has_changed or any(until <= now for until in mirror.postponed.values()))
 
 
-__all__ = ["answered", "orphan", "session_id", "to_close", "write_groups", "write_queues"]
+def to_close(mirror: Mirror, now: int) -> dict[str, None]:
+    """The jobs whose PodGroups a session has to look at when it closes: those that a session can change, those that
+    something has happened to since the last one, and those of which something may be sent again that was refused."""
+    due = [key for key, until in mirror.postponed.items() if until <= now]
+    for key in due:
+        del mirror.postponed[key]
+    again = (key.removeprefix(_GROUPS) for key in due if key.startswith(_GROUPS))
+    return {**dict.fromkeys([*mirror.waiting, *mirror.unadmitted]), **mirror.take_changed(), **dict.fromkeys(again)}
+
+
+__all__ = ["answered", "is_due", "orphan", "session_id", "to_close", "write_groups", "write_queues"]

@@ -1,13 +1,19 @@
-"""What we have written into the status of PodGroups and queues, and may not have seen yet; and whose a PodGroup is.
+"""What we have written into the status of PodGroups and queues, and may not have seen yet; how long nothing is sent
+after a refusal; and whose a PodGroup is.
 
 Owns that memory's shape and the rules read off it. Must not know what a status should be. Called by the fold, which
-keeps it (`vcledger.scheduler.fold_status`), by the decider `vcledger.scheduler.statuses`, and by the session's mirror.
+keeps it (`vcledger.scheduler.fold_status`), by the deciders `vcledger.scheduler.statuses` and `binder`, and by the
+session's mirror.
+
+Volcano has no back-off here: its jobUpdater logs the error, and the next session sends again. Ours waits, the longer
+the more often it was refused, and never for good: a proxy may have answered that knows nothing of the object.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from vcledger.scheduler.queues import backoff_microseconds
 from volcano.objects.scheduling import PodGroup
 
 if TYPE_CHECKING:
@@ -16,16 +22,39 @@ if TYPE_CHECKING:
 
 OUT, TAKEN, REFUSED = "out", "taken", "refused"
 
+REFUSED_FIRST, REFUSED_MOST = 1_000_000, 60_000_000
+"""Microseconds that nothing is sent after a refusal: doubled with each one in a row, up to a minute, so that what could
+not be said while the API server was in trouble is said soon after."""
+
+CONFLICT = 409
+_CONTENT = (400, 422)
+"""Codes by which the server judges what was sent, and nothing else."""
+
 
 class Written(NamedTuple):
-    """A status that was sent. `words` is what it says, `phase` a PodGroup's. `state`: out (no answer yet), taken
-    (the object then had `version`), refused (and will be again)."""
+    """A status that was sent. `words` is what it says, `phase` a PodGroup's. `state`: out (no answer yet), taken,
+    refused. `version`: the one it was made for, once taken the one that the object then had. `failures`: refusals in a
+    row, the last with `code` (0: no answer came); nothing is sent before `until` (microseconds)."""
 
     uid: str
     words: str
     phase: str
     state: str = OUT
     version: str = ""
+    failures: int = 0
+    until: int = 0
+    code: int = 0
+
+
+def wait_seconds(failures: int, wish: float | None) -> float:
+    """How long nothing is sent after so many refusals in a row. `wish`: the server's Retry-After."""
+    return max(backoff_microseconds(failures, REFUSED_FIRST, REFUSED_MOST) / 1_000_000, wish or 0.0)
+
+
+def held_back(code: int, until: int, now: int, *, newer: bool = False, other: bool = False) -> bool:
+    """Whether after a refusal it is too early to send again. A conflict is over once a `newer` version of the object
+    was seen than the one it was sent for; other contents may do where these would not (`other`)."""
+    return now < until and not (newer and code == CONFLICT) and not (other and code in _CONTENT)
 
 
 def key_of(kind: str, key: str) -> str:
@@ -45,12 +74,13 @@ def unseen(held: Written | None, uid: str, seen: str) -> bool:
     return held.state == OUT or (held.state == TAKEN and before(seen, held.version))
 
 
-def may_write(held: Written | None, uid: str, seen: str, words: str) -> bool:
+def may_write(held: Written | None, uid: str, seen: str, words: str, now: int) -> bool:
     """Whether a status that differs from the one seen, in an object of this uid and version, is to be sent."""
     if held is None or held.uid != uid:
         return True
     if held.state == REFUSED:
-        return held.words != words
+        newer, other = before(held.version, seen), held.words != words
+        return not held_back(held.code, held.until, now, newer=newer, other=other)
     return not unseen(held, uid, seen)
 
 
@@ -78,4 +108,17 @@ def is_ours(flow: Flow, job: SessionJob) -> bool:
     return flow.config.alone
 
 
-__all__ = ["OUT", "REFUSED", "TAKEN", "Written", "before", "is_ours", "key_of", "may_write", "phase_of", "unseen"]
+__all__ = [
+    "OUT",
+    "REFUSED",
+    "TAKEN",
+    "Written",
+    "before",
+    "held_back",
+    "is_ours",
+    "key_of",
+    "may_write",
+    "phase_of",
+    "unseen",
+    "wait_seconds",
+]

@@ -75,7 +75,9 @@ class PodConditionPatched(DomainEvent, frozen=True):
 
 
 class PodConditionPatchFailed(DomainEvent, frozen=True):
-    """The write of that condition was refused: `code` 0 when no answer came, `error` what the server said."""
+    """The write of that condition was refused: `code` 0 when no answer came, `error` what the server said. `attempt`
+    counts the refusals in a row, and for `delay_seconds` it is not sent again, but for the condition of a failed bind,
+    which each failure has for itself. `retry_after_seconds`: the server's wish, when throttled."""
 
     type: str
     status: str
@@ -84,3 +86,6 @@ class PodConditionPatchFailed(DomainEvent, frozen=True):
     reason: str = ""
     message: str = ""
     nominated_node: str = ""
+    attempt: int = 0
+    delay_seconds: float = 0.0
+    retry_after_seconds: float | None = None

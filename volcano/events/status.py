@@ -39,13 +39,19 @@ class PodGroupUpdateSucceeded(DomainEvent, frozen=True):
 
 class PodGroupUpdateFailed(DomainEvent, frozen=True):
     """The API server refused (`code`, with the Status's `reason` and `message`), or gave no answer (`code` 0,
-    `answer_lost`: it may have happened). It was made for one version of the object, so it can happen once at most."""
+    `answer_lost`: it may have happened). It was made for one version of the object, so it can happen once at most.
+    `attempt` counts the refusals in a row; for `delay_seconds` nothing more is sent, unless a newer version of the
+    object is seen after a conflict, or the contents were refused and others are to be said. `retry_after_seconds`: the
+    server's wish, when throttled."""
 
     code: int
     reason: str = ""
     message: str = ""
     answer_lost: bool = False
     intent: int | None = None
+    attempt: int = 0
+    delay_seconds: float = 0.0
+    retry_after_seconds: float | None = None
 
 
 class QueueUpdateRequested(DomainEvent, frozen=True):
@@ -70,3 +76,6 @@ class QueueUpdateFailed(DomainEvent, frozen=True):
     message: str = ""
     answer_lost: bool = False
     intent: int | None = None
+    attempt: int = 0
+    delay_seconds: float = 0.0
+    retry_after_seconds: float | None = None

@@ -112,8 +112,8 @@ def test_a_pod_on_its_way_is_one_to_keep_away_from(world: World) -> None:
 
 def test_a_condition_is_of_the_pod_that_has_the_name_now(world: World) -> None:
     world.see(node("n1"), pod("p1"))
-    assert condition_is_news(world.flow, "p1-u", "d/p1", "R", "m")
-    assert not any(condition_is_news(world.flow, uid, "d/p1", "R", "m") for uid in ("a-u", "z-u"))
+    assert condition_is_news(world.flow, "p1-u", "d/p1", "R", "m", world.flow.now)
+    assert not any(condition_is_news(world.flow, uid, "d/p1", "R", "m", world.flow.now) for uid in ("a-u", "z-u"))
 
 
 def test_a_lost_bind_that_happened_calls_no_handler_of_errors(world: World) -> None:

@@ -236,27 +236,99 @@ def test_a_conflict_is_decided_anew_on_what_is_seen_then(world: World) -> None:
     world.settled()
 
 
-@pytest.mark.parametrize("reply", [LOST, status(409, "older"), status(500, "etcd is away"), status(429, "slowly")])
-def test_what_may_go_through_another_time_is_sent_by_the_next_session(world: World, reply: Answer) -> None:
+REFUSALS = (
+    *(LOST, status(409, "older"), status(500, "etcd is away"), status(429, "slowly")),
+    *(status(403, "forbidden"), status(404, "a proxy knows nothing of it"), status(422, "no")),
+)
+
+
+@pytest.mark.parametrize("reply", REFUSALS)
+def test_what_is_refused_is_sent_again_the_later_the_more_often_and_never_waits_for_good(
+    world: World, reply: Answer
+) -> None:
     world.see(pending("g", 1))
     world.do(Allocate())
-    answer(world, "g", reply)
-    (failed,) = world.events(PodGroupUpdateFailed)
-    assert failed.answer_lost == (reply.code is None)
+    take_queue(world)
+    for wait in (1, 2, 4, 8, 16, 32, 60, 60):
+        answer(world, "g", reply)
+        failed = world.events(PodGroupUpdateFailed)[-1]
+        assert (failed.answer_lost, failed.delay_seconds) == (reply.code is None, wait)
+        world.tick(wait - 0.1)
+        world.do(Allocate())
+        assert patches(world) == []
+        world.tick(0.1)
+        world.do(Allocate(), Allocate())
+        assert [one["metadata"]["resourceVersion"] for one in patches(world)] == ["20"]
+    assert [one.attempt for one in world.events(PodGroupUpdateFailed)] == list(range(1, 9))
+    seen = pending("g", 1, 31, phase="Inqueue")
+    answer(world, "g", said(seen))
+    world.see(seen, pod("a", 101, group="g", node="n1", phase="Running"))
     world.do(Allocate())
-    assert [one["metadata"]["resourceVersion"] for one in patches(world)] == ["20"]
+    answer(world, "g", reply)
+    assert world.events(PodGroupUpdateFailed)[-1].attempt == 1, "one that was taken ends the row"
     world.settled()
 
 
-def test_what_the_server_will_never_have_is_not_sent_until_there_is_something_else_to_say(world: World) -> None:
+@pytest.mark.parametrize(
+    ("reply", "at_once"),
+    [(status(422, "no such phase"), True), (status(403, "forbidden"), False), (status(500, "etcd is away"), False)],
+)
+def test_other_words_are_sent_at_once_only_where_the_words_were_refused(
+    world: World, reply: Answer, at_once: bool
+) -> None:
     world.see(pending("g", 2))
     world.do(Allocate())
-    answer(world, "g", status(403, "forbidden"))
-    world.do(Allocate(), Allocate())
-    assert patches(world) == []
+    take_queue(world)
+    answer(world, "g", reply)
     world.see(pod("a", 101, group="g"))
     world.do(Allocate())
+    assert len(patches(world)) == at_once
+    world.tick(1)
+    world.do(Allocate())
     assert [one["status"]["conditions"][0]["type"] for one in patches(world)] == ["Unschedulable"]
+    world.settled()
+
+
+def test_what_was_refused_of_a_job_to_which_nothing_happens_is_sent_all_the_same(world: World) -> None:
+    """No session would be held for it, nor for its queue."""
+    seen = pending("g", 1, 21, phase="Inqueue")
+    world.see(seen, pod("a", 101, group="g", node="n1", phase="Running"))
+    world.do(Allocate())
+    answer(world, "g", status(500, "etcd is away"))
+    world.answer(Patch, status(500, "etcd is away"), "default")
+    world.do(Allocate(), Allocate())
+    assert patches(world) + patches(world, "Queue") == []
+    world.tick(1)
+    world.do(Allocate())
+    (body,) = patches(world)
+    assert body["status"]["phase"] == "Running"
+    assert [one["status"]["allocated"]["cpu"] for one in patches(world, "Queue")] == ["1"]
+    take_queue(world)
+    answer(world, "g", LOST)
+    world.see(pending("g", 1, 31, **{name: value for name, value in body["status"].items() if value is not None}))
+    world.tick(60)
+    head = world.store.head()
+    world.do(Allocate(), Allocate())
+    assert world.store.head() == head, "it had come through, and nothing is left to be said"
+    world.settled()
+
+
+def test_the_wait_after_a_refusal_outlives_the_process(world: World) -> None:
+    world.see(pending("g", 1))
+    world.do(Allocate())
+    take_queue(world)
+    answer(world, "g", Answer(429, b"{}", retry_after_seconds=9))
+    assert world.events(PodGroupUpdateFailed)[-1].delay_seconds == 9
+    world.crash()
+    world.do(Allocate())
+    assert patches(world) == []
+    world.tick(9)
+    world.do(Allocate())
+    assert len(patches(world)) == 1
+    world.crash()
+    assert world.events(PodGroupUpdateFailed)[-1].attempt == 1, "that the process died is no refusal"
+    world.do(Allocate())
+    assert len(patches(world)) == 1
     world.settled()
 
 

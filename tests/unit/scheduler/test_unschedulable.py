@@ -87,29 +87,67 @@ def test_what_somebody_else_has_written_over_it_is_put_right(world: World) -> No
     assert world.asked(Patch) == ["big"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "again"),
-    [
-        (status(409, "changed", "Conflict"), True),
-        (status(500, "boom"), True),
-        (status(429, "slowly"), True),
-        (LOST, True),
-        (status(403, "forbidden"), False),
-        (status(404, "gone"), False),
-        (status(422, "no"), False),
-    ],
+REFUSALS = (
+    *(LOST, status(409, "changed", "Conflict"), status(500, "boom"), status(429, "slowly")),
+    *(status(403, "forbidden"), status(404, "gone"), status(422, "no")),
 )
-def test_a_write_that_failed_is_tried_with_the_next_pass_if_that_can_help(
-    world: World, answer: Answer, again: bool
+
+
+@pytest.mark.parametrize("answer", REFUSALS)
+def test_a_write_that_was_refused_waits_the_longer_the_more_often_and_never_for_good(
+    world: World, answer: Answer
 ) -> None:
     too_big(world)
-    world.answer(Patch, answer)
-    [failed] = world.events(PodConditionPatchFailed)
-    assert (failed.reason, failed.message, failed.code) == ("Unschedulable", FULL, answer.code or 0)
-    assert world.asked(Patch) == []
+    for wait in (1, 2, 4, 8, 16, 32, 60, 60):
+        world.answer(Patch, answer)
+        failed = world.events(PodConditionPatchFailed)[-1]
+        assert (failed.reason, failed.message, failed.code) == ("Unschedulable", FULL, answer.code or 0)
+        assert failed.delay_seconds == wait
+        world.tick(wait - 0.1)
+        world.do(Allocate())
+        assert world.asked(Patch) == []
+        world.tick(0.1)
+        world.do(Allocate(), Allocate())
+        assert world.asked(Patch) == ["big"]
+    assert [one.attempt for one in world.events(PodConditionPatchFailed)] == list(range(1, 9))
+    world.answer(Patch, said(pod("big", 150, cpu="9", group="g")))
+    world.see(node("n2"))
     world.do(Allocate())
-    assert world.asked(Patch) == (["big"] if again else [])
+    world.answer(Patch, answer)
+    assert world.events(PodConditionPatchFailed)[-1].attempt == 1, "one that was taken ends the row"
     world.settled()
+
+
+def test_other_words_are_sent_at_once_only_where_the_words_were_refused(world: World) -> None:
+    too_big(world)
+    world.answer(Patch, status(422, "no"))
+    world.see(node("n2"))
+    world.do(Allocate())
+    assert world.asked(Patch) == ["big"]
+    world.answer(Patch, status(403, "forbidden"))
+    world.see(node("n3"))
+    world.do(Allocate())
+    assert world.asked(Patch) == []
+    world.crash()
+    world.do(Allocate())
+    assert world.asked(Patch) == [], "a new process waits as well"
+    world.tick(2)
+    world.do(Allocate())
+    assert world.asked(Patch) == ["big"]
+    world.settled()
+
+
+def test_the_server_says_how_long_to_wait(world: World) -> None:
+    too_big(world)
+    world.answer(Patch, Answer(429, b"{}", retry_after_seconds=7))
+    [failed] = world.events(PodConditionPatchFailed)
+    assert (failed.retry_after_seconds, failed.delay_seconds) == (7, 7)
+    world.tick(6.9)
+    world.do(Allocate())
+    assert world.asked(Patch) == []
+    world.tick(0.1)
+    world.do(Allocate())
+    assert world.asked(Patch) == ["big"]
 
 
 def test_a_write_that_was_out_when_the_process_died_is_told_and_done_again(world: World) -> None:

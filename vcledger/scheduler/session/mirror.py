@@ -55,6 +55,7 @@ class Mirror:
 
     `phase_of`: the phase of a job's (uid's) PodGroup, where something else is known than the object in the cache says;
     a change of that has to be told by `touch`, too. `follows`: jobs that change are kept for `take_changed`.
+    `postponed`: what whoever follows them wants to look at again, by its own key, and when (microseconds).
     `default_queue`: the queue that is taken to be there before anybody has made it, as Volcano makes it when it
     starts."""
 
@@ -77,6 +78,7 @@ class Mirror:
         self.volumes = cache.volumes if volumes is None else volumes
         self.nominated, self.infers_assumed = nominated, infers_assumed
         self.phase_of, self.follows, self.default_queue = phase_of, follows, default_queue
+        self.postponed: dict[str, int] = {}
         self._changed: dict[str, None] = {}
         self._queues_changed = False
         self.exact = cache.policy.name == "exact"
