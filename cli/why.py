@@ -125,13 +125,14 @@ def tell(
 ) -> None:
     """The answer about a pod or job. `asked`, `same` and `proof` are arguments of `vcledger.why.why`: when, how, and
     how changes are proven."""
+    from projections.diagnosis.text import SETTLED
     from vcledger.why import pod_story, why_job
     from vcledger.why import why as why_pod
     from vcledger.why_history import history
 
     ask = why_job if wanted.kind == "jobs" else why_pod
     answer = ask(ledger, where, wanted.name, **asked, **same, **proof)
-    told = full or output in {Output.json, Output.yaml}
+    told = full or output in {Output.json, Output.yaml} or answer.verdict in SETTLED
     past = history(ledger, answer, cluster=asked["cluster"], evaluate=full, **same) if told else None
     story = pod_story(ledger, answer, cluster=asked["cluster"]) if full else []
     show(answer, story, output, full=full, past=past)
@@ -199,11 +200,12 @@ def show(
             data["story"] = msgspec.to_builtins(story)
         render.data(data, output)
         return
-    from projections.diagnosis.details import history_lines
+    from projections.diagnosis.details import history_lines, waited_line
     from projections.diagnosis.text import lines
 
-    told = history_lines(past) if past is not None else []
-    write([*lines(answer, full=full), *told, *story_lines(story)])
+    waited = waited_line(past) if past is not None and not full else []
+    told = history_lines(past) if past is not None and full else []
+    write([*lines(answer, full=full, waited=waited), *told, *story_lines(story)])
     if (full or output is Output.wide) and answer.nodes:
         typer.echo(f"\npredicates asked: {', '.join(answer.nodes[0].predicates)}\n")
         render.table(

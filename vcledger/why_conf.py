@@ -19,11 +19,12 @@ def _gates_by_quota(conf: SessionConf) -> bool:
 
 
 def rules_of(text: str) -> Rules:
-    """The rules of a volcano-scheduler.conf (or of the ConfigMap that has it). Raises ConfInvalid of
-    `vcledger.scheduler.session.conf` for what no session could run with."""
-    from vcledger.scheduler.session.conf import read_conf  # numpy, which most answers do without
+    """The rules of a volcano-scheduler.conf (or of the ConfigMap that has it), which may name plugins of one's own.
+    Raises ConfInvalid of `vcledger.scheduler.session.conf` for what no session could run with, PluginUnusable."""
+    from vcledger.plugins import all_plugins  # numpy, which most answers do without
+    from vcledger.scheduler.session.conf import read_conf
 
-    conf = read_conf(text)
+    conf = read_conf(text, all_plugins())
     plugins = {plugin.name: plugin for plugin in conf.plugins()}
     overcommit = plugins.get("overcommit")
     admits = overcommit is not None and overcommit.is_on("enableJobEnqueued")

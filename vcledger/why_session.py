@@ -9,7 +9,7 @@ be observed: then the session is not asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from msgspec.structs import replace as changed
@@ -21,9 +21,12 @@ from projections.diagnosis.edits_group import quantity
 from projections.diagnosis.views import GroupView, NodeView, TaskView
 from projections.diagnosis.world import World
 from vcledger.ledger import Ledger
+from vcledger.plugins import all_plugins
 from vcledger.scheduler.session.conf import SessionConf, default_conf, read_conf
+from vcledger.scheduler.session.framework import PluginFactory
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.outcome import Enqueued, Outcome, Placed
+from vcledger.scheduler.session.plugins import BUILTIN
 from vcledger.scheduler.session.run import run
 from volcano.objects.core import Node, NodeCondition, NodeStatus, Pod
 from volcano.objects.meta import ObjectMeta
@@ -45,8 +48,8 @@ ATTACHMENTS = "attachable-volumes-"
 
 
 class SessionProof:
-    """Proofs on one state. `conf` is the scheduler's configuration as it was given, None: Volcano's default. `small`:
-    as many as take no time worth speaking of, none on a large state."""
+    """Proofs on one state. `conf` is the scheduler's configuration as it was given, which may name plugins of one's
+    own, None: Volcano's default. `small`: as many as take no time worth speaking of, none on a large state."""
 
     def __init__(self, ledger: Ledger, cache: Cache, conf: str | None = None, *, small: bool = False) -> None:
         self.ledger, self.cache = ledger, cache
@@ -54,7 +57,8 @@ class SessionProof:
             self.left = SMALL // max(1, len(cache.nodes) + len(cache.pods))
         else:
             self.left = max(2, NODES_MAX // max(1, len(cache.nodes)))
-        self.conf: SessionConf = read_conf(conf) if conf is not None else default_conf()
+        self.plugins: Mapping[str, PluginFactory] = BUILTIN if conf is None else all_plugins()
+        self.conf: SessionConf = default_conf() if conf is None else read_conf(conf, self.plugins)
 
     @cached_property
     def projection(self) -> CacheProjection:
@@ -89,14 +93,14 @@ class SessionProof:
             found = edited.get(ref.uid) or self.ledger.objects([ref.position]).get(ref.position)
             return found if isinstance(found, Pod) else None
 
-        outcome = run(Mirror(cache, pod_of), self.conf, only={group.key})
+        outcome = run(Mirror(cache, pod_of), self.conf, plugins=self.plugins, only={group.key})
         if any(isinstance(one, Enqueued) and one.job == group.key for one in outcome.decisions):
             # Taken into its queue in this cycle, it is placed in the next.
             held = cache.jobs[group.key].pod_group or group.pod_group
             status = changed(held.status, phase="Inqueue")
             meta = changed(held.metadata, resource_version=f"{VERSION}0")
             observe(cache, Delivery("PodGroup", changed(held, metadata=meta, status=status)), cache.position + 1)
-            outcome = run(Mirror(cache, pod_of), self.conf, only={group.key}, cycle=1)
+            outcome = run(Mirror(cache, pod_of), self.conf, cycle=1, plugins=self.plugins, only={group.key})
         return _stands(outcome, world, group)
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from projections.diagnosis.history import STATES, History
+from projections.diagnosis.history import PLACED, STATES, History
 from projections.diagnosis.lines import Line, table
 from projections.diagnosis.model import Explanation, Member, NodeVictims, Preemption, QueueNumbers, ResourceNumbers
 from projections.diagnosis.words import counted, some
 
 MEMBERS_MAX = 60
 """A larger gang is told by counts, with as many of its members."""
+
+WAIT_SECONDS_LEAST = 2.0
+"""A shorter wait is what a scheduler's cycle and the API server's whole seconds make of no wait at all."""
 
 
 def details(answer: Explanation) -> list[Line]:
@@ -113,6 +116,19 @@ def history_lines(found: History) -> list[Line]:
     if found.left_out:
         lines.append(Line("try", f"{counted(found.left_out, 'try', 'tries')} in the middle left out"))
     return lines
+
+
+def waited_line(found: History) -> list[Line]:
+    """Of a pod or job that waits no more: how long it did, in which states, and the position at which its longest wait
+    began, for `--at`; nothing of a wait that is none."""
+    told = {state: seconds for state, seconds in found.time_in_state_seconds.items() if state not in PLACED}
+    waits = [span for span in found.spans if span.state not in PLACED]
+    if sum(told.values()) < WAIT_SECONDS_LEAST:
+        return []
+    longest = max(waits, key=lambda span: span.seconds)
+    parts = ", ".join(f"{state} {duration(seconds)}" for state, seconds in told.items() if seconds > 0)
+    text = f"waited {duration(sum(told.values()))} for its place: {parts}; why: --at {longest.position}"
+    return [Line("state", text)]
 
 
 def duration(seconds: float) -> str:

@@ -100,7 +100,7 @@ def finished(case: Case) -> Finding | None:
     return Finding(
         verdict="finished",
         causes=[f"it has {phase.lower()}{where}{why}"],
-        summary=f"finished: {phase}{where}",
+        summary=f"{phase}{where}",
         evidence=own_evidence(case, f"phase {phase}"),
     )
 
@@ -113,6 +113,7 @@ def _job_finished(case: Case) -> Finding | None:
     return Finding(
         verdict="finished",
         causes=[f"the job is {state.phase}{why}"],
+        summary=state.phase,
         since=state.last_transition_time,
         evidence=job_evidence(case, f"phase {state.phase}"),
     )
@@ -136,7 +137,7 @@ def deleted(case: Case) -> Finding | None:
         return Finding(
             verdict="deleted",
             causes=[f"it was deleted at {case.gone_at}{how}; {before}"],
-            summary=f"deleted at {case.gone_at}",
+            summary=f"at {case.gone_at}",
             since=case.gone_at,
             evidence=[
                 Evidence(

@@ -31,9 +31,9 @@ SETTLED = ("scheduled", "finished", "deleted", "running")
 FAILURES = ("FailedScheduling", "Evict", "Evicted", "Preempted")
 
 
-def lines(answer: Explanation, *, full: bool = False) -> list[Line]:
+def lines(answer: Explanation, *, full: bool = False, waited: Sequence[Line] = ()) -> list[Line]:
     """The answer as lines: about ten, none of which says again what another has said. `full`: everything that was said
-    and every proof, uncut."""
+    and every proof, uncut. `waited`: what to say of a wait that is over."""
     headline = VERDICTS[answer.verdict] if answer.causes[:1] == [answer.summary] else answer.summary
     found = [Line("head", _head(answer)), Line("verdict", f"{answer.verdict}: {headline}")]
     if answer.since:
@@ -50,6 +50,7 @@ def lines(answer: Explanation, *, full: bool = False) -> list[Line]:
     found += _changes(answer, full)
     if full:
         found += details(answer)
+    found += waited
     proof = _proof(answer, full)
     return found + proof if full else _fitted(found, proof)
 

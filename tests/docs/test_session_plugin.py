@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.main import app
+from tests.data import recording
 from tests.unit.session.world import World, group, node, pod, queue
+from vcledger.ledger import Ledger
 from vcledger.plugins import GROUP, PluginUnusable, all_plugins
 from vcledger.scheduler.session.conf import UnknownArgument, UnknownPlugin, read_conf
 from vcledger.scheduler.session.outcome import Placed
 from vcledger.scheduler.session.plugins import BUILTIN
 from vcledger.scheduler.session.run import run
+from vcledger.sources import import_paths
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "session-plugin"
 
@@ -75,6 +81,18 @@ def test_it_is_found_and_has_its_say(example: None) -> None:
     assert found["small-0"] == "b"
     assert sorted(found.values()) == ["a", "b", "b"]
     assert set(placed(CONF.replace("weight: 20", "weight: 0")).values()) == {"a"}, "binpack alone fills one node"
+
+
+def test_why_judges_by_a_configuration_that_names_it(example: None, tmp_path: Path) -> None:
+    db, conf = tmp_path / "ledger.db", tmp_path / "volcano-scheduler.conf"
+    conf.write_text(CONF)
+    with Ledger.open(str(db), create=True) as ledger:
+        import_paths(ledger, [recording("02-unschedulable") / "watch.jsonl.zst"])
+    words = ["why", "gang-12x6-w-1", "--at", "marker:many-pending", "--db", str(db), "--config", str(conf)]
+    answer = CliRunner().invoke(app, [*words, "-o", "json"])
+    assert answer.exit_code == 0, answer.output
+    proven = [change["text"] for change in json.loads(answer.stdout)["changes"] if "session" in change["proof"]]
+    assert proven, "a session that has the plugin was asked about the changes"
 
 
 def test_its_arguments_are_held_to_what_it_says(example: None) -> None:

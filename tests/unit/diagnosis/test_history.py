@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from projections.diagnosis.details import duration, history_lines
+from projections.diagnosis.details import duration, history_lines, waited_line
 from projections.diagnosis.history import (
     STATES,
     History,
@@ -150,3 +150,21 @@ def test_the_lines_say_the_times_and_the_tries() -> None:
     assert "[gang-short]" in texts[2] and texts[2].endswith("(nodes added: n9)")
     assert texts[3] == "3 tries in the middle left out"
     assert duration(61.0) == "1m01s"
+
+
+def spent(*spans: tuple[str, float]) -> History:
+    """A history of states and how long each lasted, at positions 10, 20, ..."""
+    told = [
+        Span(state=state, since="a", to="b", seconds=seconds, position=10 * (index + 1))
+        for index, (state, seconds) in enumerate(spans)
+    ]
+    return History(spans=told, tries=[], time_in_state_seconds=dict(spans))
+
+
+def test_a_wait_that_is_over_is_one_line_with_where_to_ask() -> None:
+    past = spent(("first-try", 1.0), ("gang", 43.0), ("nodes", 0.0), ("starting", 90.0), ("running", 25.0))
+    assert [line.text for line in waited_line(past)] == [
+        "waited 44.0s for its place: first-try 1.0s, gang 43.0s; why: --at 20"
+    ]
+    assert waited_line(spent(("first-try", 1.0), ("running", 25.0))) == []
+    assert waited_line(spent()) == []
