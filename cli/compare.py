@@ -48,8 +48,9 @@ def compare(
     cluster: ClusterOption = None,
 ) -> None:
     """Our cache against Volcano's own dump of the same moment. Without --at the moment is that of the marker that
-    speaks of the file; without --scheduler-args a scheduler-args.txt beside the dump is read. Tasks
-    that only the scheduler knows of are listed apart, with what they explain.
+    speaks of the file, else the second in a name such as snapshot-1795960699.json; without --scheduler-args a
+    scheduler-args.txt beside the dump is read. Tasks that only the scheduler knows of are listed apart, with what they
+    explain.
 
     Exits 1 when anything else differs.
     """
@@ -77,15 +78,22 @@ def beside(dump: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def marked(ledger: Ledger, dump: Path, cluster: str) -> int:
-    """The position of the marker of a dump's file, else the end of the record."""
+def marked(ledger: Ledger, dump: Path, cluster: str) -> str | int:
+    """The moment of a dump for which none was given: the position of the marker of its file, else the second in the
+    name that Volcano gives a dump, else the end of the record."""
+    from vcledger.at import format_time
     from vcledger.errors import UnknownMarker
+    from vcledger.sources.dump import time_in_name
 
     try:
         return ledger.position(f"marker:{dump.name}", cluster)
     except UnknownMarker:
-        note(f"no marker speaks of {dump.name}: compared with the end of the record")
+        moment = time_in_name(dump.name)
+    if moment is None:
+        note(f"no marker speaks of {dump.name}: compared with the end of the record (--at names another moment)")
         return ledger.position(None, cluster)
+    note(f"no marker speaks of {dump.name}: compared with the second that its name says (--at names another moment)")
+    return format_time(moment)
 
 
 def report(result: Comparison, against: str) -> None:

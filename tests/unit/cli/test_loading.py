@@ -40,3 +40,12 @@ def test_a_list_of_nodes_loads_neither_the_diagnosis_nor_another_command(unsched
 @pytest.mark.parametrize("name", MODULES)
 def test_each_command_is_in_the_module_that_its_name_leads_to(name: str) -> None:
     assert name in commands_of(MODULES[name])
+
+
+def test_the_package_is_the_command_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vcledger", "get", "--nope"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith("see `vcledger get --help`\n")
+    assert done.stderr.count("\n") == 1

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from eventstore.types import NewEvent
+from tests.data import recording
 from tests.unit.cli.conftest import Call
 from tests.unit.vcledger import build
 from vcledger import codec
-from vcledger.at import MICROS, format_time
+from vcledger.at import MICROS, format_time, parse_time
 from vcledger.ledger import Ledger
 from volcano.events.base import Subject
 from volcano.events.observation import GapRecorded
@@ -158,3 +159,19 @@ def test_headers_pass_over_what_came_late(call: Call, two: Path) -> None:
     said = call("diff", "--cluster", "c", "--from", "9", db=two).stdout
     assert "to position 15 (2026-03-01T03:00:40.000Z)" in said
     assert "at position 15 (2026-03-01T03:00:40.000Z)" in call("drift", "--cluster", "c", db=two).stdout
+
+
+def test_a_dump_without_a_marker_has_the_moment_that_its_name_says(
+    call: Call, unschedulable: Path, tmp_path: Path
+) -> None:
+    kept = recording("02-unschedulable") / "volcano-cache-dump-1-many-pending.json.zst"
+    second = parse_time("2026-11-29T13:58:10Z")
+    named, nameless = tmp_path / f"snapshot-{second // MICROS}.json.zst", tmp_path / "dump.json.zst"
+    with Ledger.open(str(unschedulable), read_only=True) as ledger:
+        then, end = ledger.store.position_at(second, "lab"), ledger.store.head()
+    assert 0 < then < end
+    for dump, position, words in ((named, then, "the second that its name says"), (nameless, end, "the end of the")):
+        dump.write_bytes(kept.read_bytes())
+        result = call("compare", str(dump), "-o", "json", db=unschedulable)
+        assert json.loads(result.stdout)["position"] == position
+        assert words in result.stderr
