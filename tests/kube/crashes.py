@@ -33,7 +33,7 @@ from tests.postgres import database_url
 from vcledger.ledger import Ledger
 
 CLUSTER = "real"
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 300.0
 ALIVE_SECONDS = (0.0, 4.0)
 """How long the command lives at least and at most: after its first line, or, one time in four, after its start."""
 

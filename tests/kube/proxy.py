@@ -4,7 +4,7 @@ Owns the faults and how each comes about on the wire. Must not know who asks. St
 
     drop-before   the connection ends, and the server has never heard of the request
     drop-after    the server has carried it out, and the connection ends without an answer
-    hang-before, hang-after   the same, and the connection stays open and silent for a while first
+    hang-before, hang-after   the same, and the connection stays open and silent until the client gives up
     409, 500, 503 that answer, and the server has never heard of the request
 """
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import re
+import select
+import socket
 import threading
 import time
 from collections import Counter
@@ -26,7 +28,8 @@ import yaml
 
 from tests.kube.control_plane import ControlPlane
 
-HANG_SECONDS = 4.0
+HANG_SECONDS_MAX = 120.0
+LOOK_SECONDS = 0.05
 
 REASONS = {409: "Conflict", 500: "InternalError", 503: "ServiceUnavailable"}
 
@@ -127,11 +130,21 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
                 answer = proxy.forward(self.command, self.path, body, self.headers.get("Content-Type", ""))
             if fault:
                 if fault.startswith("hang"):
-                    time.sleep(HANG_SECONDS)
+                    self._hang()
                 self.close_connection = True
                 return
             with suppress(OSError):  # the client has gone away
                 self._pass_on(answer)
+
+        def _hang(self) -> None:
+            """Until the client has closed the connection."""
+            end = time.monotonic() + HANG_SECONDS_MAX
+            while time.monotonic() < end:
+                readable, _, _ = select.select([self.connection], [], [], LOOK_SECONDS)
+                with suppress(OSError):
+                    if not readable or self.connection.recv(1, socket.MSG_PEEK):
+                        continue
+                return
 
         def _pass_on(self, answer: urllib3.BaseHTTPResponse) -> None:
             self.send_response(answer.status)

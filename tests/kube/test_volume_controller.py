@@ -22,7 +22,7 @@ from vcledger.sim.server import SimulatedApi
 from vcledger.sim.volumes import VolumeController
 
 SETTLE_SECONDS = 60
-WAIT_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 120.0
 KEPT = ("pv.kubernetes.io/bound-by-controller", "pv.kubernetes.io/bind-completed")
 
 Object = dict[str, Any]
