@@ -5,12 +5,15 @@ Owns the options of its three subcommands. Must not hold logic. Called by `cli.m
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli import complete, render
 from cli.common import DbOption, fail, opened
+
+if TYPE_CHECKING:
+    from vcledger.ledger import Ledger
 
 group = typer.Typer(help="Look after the ledger itself: migrations, readers, retention.", no_args_is_help=False)
 
@@ -70,10 +73,24 @@ def prune(
         fail("before when? give --before WHEN, such as --before -30d")
     with opened(db, read_only=False) as ledger:
         report = ledger.prune(before, cluster=cluster, reclaim=not keep_room)
+        held = "" if report.cut else held_by_its_batch(ledger, before, cluster)
     if not report.cut:
-        typer.echo("nothing to drop")
+        typer.echo(f"nothing to drop{held}")
         return
     typer.echo(
         f"dropped {report.dropped} events up to position {report.cut}, kept {report.kept} of them that later states "
         f"rest on; {render.size(report.size_before)} before, {render.size(report.size_after)} now"
+    )
+
+
+def held_by_its_batch(ledger: Ledger, before: str, cluster: str | None) -> str:
+    """Why nothing goes although something is older: the log cuts between batches only."""
+    from vcledger.retention import cut_wanted
+
+    first, wanted = ledger.store.first(), cut_wanted(ledger, before, cluster)
+    if wanted < first:
+        return ""
+    return (
+        f": positions {first} to {wanted} are older, but were stored in one batch with what is not, "
+        "and a batch goes as one"
     )

@@ -251,8 +251,9 @@ class Import:
             return f"{', '.join(str(path) for path in files[:3])}: nothing in it" + (" …" if len(files) > 3 else "")
         some = ", ".join(self.report.unknown_files[:3]) + (" …" if len(self.report.unknown_files) > 3 else "")
         return (
-            f"{some}: not a form that import knows (recordings, watch lines, kubectl's JSON or YAML, audit logs, "
-            "Volcano cache dumps, openb traces, SimKube traces, simulator records, exported events, cluster-info dumps)"
+            f"{some}: not a form that import knows (recordings, watch lines, kubectl's JSON or YAML, not its tables, "
+            "audit logs, Volcano cache dumps, openb traces, SimKube traces, simulator records, exported events, "
+            "cluster-info dumps)"
         )
 
     def _refuse_hopeless(self) -> None:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from cli import render
+from tests.data import recording
 from tests.processes import hearing_interrupts
 from tests.unit.cli.conftest import Call
 from tests.unit.vcledger import build
@@ -181,15 +183,30 @@ def test_prune_takes_the_cluster_whose_marker_is_meant(call: Call, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_prune_keeps_later_states(call: Call, unschedulable: Path, tmp_path: Path) -> None:
+def test_prune_keeps_later_states(call: Call, tmp_path: Path) -> None:
+    """The recording as two imports, as the log drops whole batches."""
     path = tmp_path / "pruned.db"
-    shutil.copy(unschedulable, path)
+    lines = zstandard.decompress((recording("02-unschedulable") / "watch.jsonl.zst").read_bytes()).splitlines(True)
+    for name, part in (("a", lines[:600]), ("b", lines[600:])):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(part))
+        assert call("import", str(tmp_path / f"{name}.jsonl"), db=path).exit_code == 0
     before = {at: call("state", "--at", at, db=path).stdout for at in (LATER, "-1s")}
     result = call("db", "prune", "--before", LATER, db=path)
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("dropped ") or result.stdout == "nothing to drop\n"
+    assert result.stdout.startswith("dropped ")
     assert before == {at: call("state", "--at", at, db=path).stdout for at in before}
     assert call("verify", db=path).exit_code == 0
+
+
+def test_prune_says_what_keeps_it_from_dropping_what_is_older(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "whole.db"
+    with Ledger.open(str(path), create=True) as ledger:
+        ledger.store.append(build.life("a"))
+    result = call("db", "prune", "--before", "-1s", db=path)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("nothing to drop: positions 1 to ")
+    assert "stored in one batch" in result.stdout
+    assert call("db", "prune", "--before", "1", db=path).stdout == "nothing to drop\n"
 
 
 def test_upgrade_of_a_ledger_of_today_changes_nothing(call: Call, unschedulable: Path, tmp_path: Path) -> None:
