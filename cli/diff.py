@@ -27,6 +27,7 @@ from cli.common import (
     parse_target,
     ways,
 )
+from cli.naming import SecondWord, joined
 
 
 class Wanted(NamedTuple):
@@ -51,6 +52,7 @@ def diff(
             autocompletion=complete.kind_of_cache,
         ),
     ] = None,
+    name: SecondWord = None,
     from_: Annotated[
         str | None, typer.Option("--from", metavar="WHEN", help="The earlier moment", autocompletion=complete.moment)
     ] = None,
@@ -71,7 +73,7 @@ def diff(
 
     if from_ is None:
         fail("from when? give --from WHEN, and --to WHEN unless it is the end")
-    wanted = asked_for(target, namespace)
+    wanted = asked_for(target and joined(target, name), namespace)
     with opened(db) as ledger:
         where = ledger.cluster(cluster)
         positions = [moment.position for moment in moments_between(ledger, from_, to, where)]

@@ -22,6 +22,7 @@ from cli.common import (
     opened,
     refuse_backwards,
 )
+from cli.naming import SecondWord, joined
 from eventstore.types import KNOWN_NAMES, StoredEvent
 from vcledger import logview
 from vcledger.errors import BadTime
@@ -46,6 +47,7 @@ def log(
             autocompletion=complete.log_target,
         ),
     ] = None,
+    second: SecondWord = None,
     namespace: ScopeOption = None,
     all_namespaces: AllNamespacesOption = False,
     from_: Annotated[
@@ -84,6 +86,7 @@ def log(
     """
     if follow and to is not None:
         fail("--follow goes on without end: leave --to out")
+    target = target and joined(target, second)
     word, found_namespace, name = named(target)
     if word is not None and kind is not None:
         fail("the kind stands in the name already: leave --kind out")

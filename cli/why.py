@@ -28,6 +28,7 @@ from cli.common import (
     parse_target,
     ways,
 )
+from cli.naming import SecondWord, joined
 
 if TYPE_CHECKING:
     from projections.diagnosis.history import History
@@ -77,6 +78,7 @@ def why(
             autocompletion=complete.pod_or_job,
         ),
     ],
+    name: SecondWord = None,
     namespace: NamespaceOption = None,
     at: AtOption = None,
     full: Annotated[
@@ -96,7 +98,7 @@ def why(
     change that would have let it run, and the proof. Of a queue: who holds it; of a node: why nothing goes there."""
     from vcledger.gaps import moment
 
-    wanted = parse_target(target)
+    wanted = parse_target(joined(target, name))
     where = namespace_of(wanted, namespace)
     written = conf.read_text(encoding="utf-8", errors="replace") if conf is not None else None
     rules = rules_in(written)

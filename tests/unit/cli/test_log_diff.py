@@ -263,3 +263,27 @@ def test_log_follows_what_is_appended_until_it_is_interrupted(unschedulable: Pat
         running.send_signal(signal.SIGINT)
         assert running.wait(timeout=120) == 130
         assert running.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "slashed"),
+    [
+        (("why", "pod", "gang-12x6-w-0"), ("why", "pod/gang-12x6-w-0")),
+        (("why", "job", "default/gang-12x6"), ("why", "job/default/gang-12x6")),
+        (("why", "node", "cpu-1"), ("why", "node/cpu-1")),
+        (("log", "node", "cpu-1"), ("log", "node/cpu-1")),
+        (("diff", "node", "cpu-1", "--from", PENDING), ("diff", "node/cpu-1", "--from", PENDING)),
+    ],
+)
+def test_kind_and_name_are_two_words_as_well(
+    call: Call, unschedulable: Path, words: tuple[str, ...], slashed: tuple[str, ...]
+) -> None:
+    apart, together = call(*words, db=unschedulable), call(*slashed, db=unschedulable)
+    assert apart.exit_code == together.exit_code == 0, apart.stderr
+    assert apart.stdout == together.stdout != ""
+
+
+def test_a_name_and_another_are_too_many(call: Call, unschedulable: Path) -> None:
+    result = call("why", "pod/gang-12x6-w-0", "gang-12x6-w-1", db=unschedulable)
+    assert result.exit_code == 2
+    assert result.stderr == "error: pod/gang-12x6-w-0 names one already: leave gang-12x6-w-1 out, or ask twice\n"
