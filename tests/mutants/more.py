@@ -32,7 +32,8 @@ from tests.mutants.scheduler import FLOW
 from tests.mutants.survivors import EXPLAINED
 
 SCHEDULER = ("decide", "binder", "volume_binder", "checks", "queues", "transitions", "resyncer", "housekeeping",
-             "assumed", "charges", "fold", "fold_events")  # fmt: skip
+             "assumed", "charges", "fold", "fold_tasks", "fold_cycle", "fold_volumes", "fold_binding", "fold_resync",
+             "fold_upkeep", "fold_recovery")  # fmt: skip
 FILES: dict[str, tuple[str, ...]] = {
     **{f"vcledger/scheduler/{name}.py": FLOW[:4] for name in SCHEDULER},
     **{

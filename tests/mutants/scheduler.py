@@ -33,7 +33,10 @@ MATCH = (f"{UNIT}/test_volumes.py", "tests/unit/diagnosis/test_volumes.py", *FLO
 
 _BINDER = "vcledger/scheduler/binder.py"
 _VOLUME_BINDER = "vcledger/scheduler/volume_binder.py"
-_EVENTS = "vcledger/scheduler/fold_events.py"
+_BINDING_FOLD = "vcledger/scheduler/fold_binding.py"
+_RECOVERY_FOLD = "vcledger/scheduler/fold_recovery.py"
+_RESYNC_FOLD = "vcledger/scheduler/fold_resync.py"
+_VOLUMES_FOLD = "vcledger/scheduler/fold_volumes.py"
 _FOLD = "vcledger/scheduler/fold.py"
 _RESYNCER = "vcledger/scheduler/resyncer.py"
 _QUEUES = "vcledger/scheduler/queues.py"
@@ -261,9 +264,9 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "condition-said-again",
-        _EVENTS,
-        "    if same and written is not None and (not written.version",
-        "    if False and written is not None and (not written.version",
+        _BINDING_FOLD,
+        "    elif same and written is not None and (not written.version",
+        "    elif False and written is not None and (not written.version",
         "A condition that has just been written is written again before the watch shows it.",
         BINDING,
     ),
@@ -285,7 +288,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "condition-of-the-gone",
-        _EVENTS,
+        _BINDING_FOLD,
         "event.answer_lost or event.code == 404 or event.bound_to or _of_another(task, event.intent):",
         "event.answer_lost or event.bound_to or _of_another(task, event.intent):",
         "The condition of a pod that the API server has no more is patched.",
@@ -302,7 +305,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "unschedulable-condition-again",
         _PLACE,
-        "tell = condition_is_news(flow, task.uid, task.key, reason, message)",
+        "tell = condition_is_news(flow, task.uid, task.key, reason, message, hand.now)",
         "tell = True",
         "A status update that changes nothing is sent each time a task is tried.",
         BINDING,
@@ -358,7 +361,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "batch-off-by-one",
-        _EVENTS,
+        _BINDING_FOLD,
         "if len(flow.bind_queue) == flow.config.batch_num:",
         "if len(flow.bind_queue) == flow.config.batch_num + 1:",
         "A full batch waits for one task more.",
@@ -407,7 +410,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "posts-not-counted",
-        _EVENTS,
+        _BINDING_FOLD,
         "task.posts += 1",
         "pass",
         "A bind in doubt is sent again for ever.",
@@ -528,7 +531,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "last-update-not-noticed",
-        _EVENTS,
+        _VOLUMES_FOLD,
         "if task.written < len(task.bindings) + len(task.provisions):",
         "if task.written <= len(task.bindings) + len(task.provisions):",
         "After the last update the wait for the volumes never begins.",
@@ -536,7 +539,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "confirmed-stays-assumed",
-        _EVENTS,
+        _VOLUMES_FOLD,
         "flow.volumes.end(name, task.uid)",
         "pass",
         "A volume that is bound stays assumed.",
@@ -544,7 +547,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "reverted-claim-stays-assumed",
-        _EVENTS,
+        _VOLUMES_FOLD,
         "flow.claims.end(claim, at.uid)",
         "pass",
         "A claim that was reverted stays assumed.",
@@ -741,7 +744,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "refused-status-sent-forever",
         _WRITTEN,
-        "return held.words != words",
+        "return not held_back(held.code, held.until, now, newer=newer, other=other)",
         "return True",
         "What the server will never have is sent with each cycle.",
         STATUSES,
@@ -814,7 +817,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # --- the handler ---
     Mutant(
         "handler-called-again",
-        _EVENTS,
+        _RESYNC_FOLD,
         "if handler is None or handler.succeeded:",
         "if handler is None:",
         "A bind error handler that has succeeded is called again.",
@@ -822,7 +825,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "handler-forgotten-when-it-fails",
-        _EVENTS,
+        _RESYNC_FOLD,
         "elif handler is not None and event.ok:",
         "elif handler is not None:",
         "A bind error handler that failed is not called again.",
@@ -855,7 +858,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "recovery-keeps-keys",
-        _EVENTS,
+        _RECOVERY_FOLD,
         "queue.give_back(flow.now)",
         "pass",
         "A key that a worker of the dead process had is never handed out again.",
@@ -863,7 +866,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "recovery-not-completed",
-        _EVENTS,
+        _RECOVERY_FOLD,
         "    if not event.in_doubt:\n        flow.notices.append(",
         "    if False:\n        flow.notices.append(",
         "A recovery with nothing in doubt never ends.",

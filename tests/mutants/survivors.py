@@ -28,7 +28,7 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ): "a task whose update is out leaves that phase by its end only, and it is out of the flow before the answer is "
     "looked at",
     (
-        "vcledger/scheduler/fold_events.py",
+        "vcledger/scheduler/fold_volumes.py",
         "return task if task is not None and task.phase is Phase.UPDATING else None",
         "return task if task is not None and task.phase >= Phase.UPDATING else None",
     ): "the one phase behind it in the alphabet is that of a task all of whose updates are answered",
@@ -65,12 +65,12 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
         "if not number > scalars.get(name, 0) < _FLOAT_EXACT:",
     ): "the pod itself is one of the numbers and never above their sum, so the long way is taken, to the same end",
     (
-        "vcledger/scheduler/fold_events.py",
+        "vcledger/scheduler/fold_volumes.py",
         "return task if task is not None and task.phase is Phase.UPDATING else None",
         "return task if task is not None and task.phase <= Phase.UPDATING else None",
     ): "as long as an update of a task is not answered, the task is in that phase or out of the flow",
     (
-        "vcledger/scheduler/fold_events.py",
+        "vcledger/scheduler/fold_resync.py",
         "if not event.requeued:",
         "if  event.requeued:",
     ): "every failed read is asked again, and the event that queues it follows at once",

@@ -12,7 +12,7 @@ import pytest
 
 from tests.golden.scenarios import action, advance, control, watch, write
 from vcledger.conformance_files import FAILED, PASSED, check
-from vcledger.scheduler import binder, fold_events
+from vcledger.scheduler import binder, fold_binding
 from vcledger.sim import plan as plans
 from vcledger.sim import script
 from vcledger.sim import simulate as sim
@@ -114,7 +114,7 @@ def test_there_are_such_worlds() -> None:
 
 def test_seed_409_fails_with_its_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     """The outcome of an earlier binding was taken for that of the pod's new task."""
-    monkeypatch.setattr(fold_events, "_of_another", lambda task, intent: False)
+    monkeypatch.setattr(fold_binding, "_of_another", lambda task, intent: False)
     outcome = check(WORLDS / "seed-409.jsonl")
     assert outcome.verdict == FAILED and "IllegalTransition: no BindFailed, answer lost" in outcome.lines[0]
 

@@ -26,14 +26,8 @@ from vcledger.scheduler.decision import (
     status_of,
     wish_of,
 )
-from vcledger.scheduler.fold_events import (
-    LOST,
-    SCHEDULER_ERROR,
-    assumed_of,
-    failed_message,
-    resync_key,
-    wants_condition,
-)
+from vcledger.scheduler.fold_binding import SCHEDULER_ERROR, failed_message, wants_condition
+from vcledger.scheduler.fold_tasks import LOST, assumed_of, resync_key
 from vcledger.scheduler.queues import backoff_microseconds
 from vcledger.scheduler.requests import Answer, Bind, Patch
 from vcledger.scheduler.state import SECOND, Flow, FlowTask, Intent

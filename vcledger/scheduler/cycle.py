@@ -24,7 +24,8 @@ from projections.diagnosis.volumes import Chosen, VolumeBinding
 from vcledger.scheduler import evictor, place, statuses
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
-from vcledger.scheduler.fold_events import condition_is_news, considered_words
+from vcledger.scheduler.fold_binding import condition_is_news
+from vcledger.scheduler.fold_cycle import considered_words
 from vcledger.scheduler.requests import Patch
 from vcledger.scheduler.session.events import (
     CYCLES,

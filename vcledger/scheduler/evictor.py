@@ -17,8 +17,8 @@ from vcledger.scheduler import volume_binder
 from vcledger.scheduler.bodies import BY_SCHEDULER, DISRUPTION_TARGET, eviction_patch, sent_status
 from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, subject_at, wish_of
 from vcledger.scheduler.eviction_steps import EvictPhase
-from vcledger.scheduler.fold_events import LOST
 from vcledger.scheduler.fold_evictions import sentence, wants_mark
+from vcledger.scheduler.fold_tasks import LOST
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import backoff_microseconds
 from vcledger.scheduler.requests import Answer, Delete, Patch

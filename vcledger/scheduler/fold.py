@@ -13,7 +13,8 @@ from projections.cache.state import HAS_ANTI_AFFINITY, PodRef
 from projections.diagnosis.views import PlacedPod
 from vcledger.codec import OPAQUE
 from vcledger.scheduler import charges, fold_evictions, fold_status
-from vcledger.scheduler.fold_events import APPLY, drop, end, forget_resync, resync_key, watch_key
+from vcledger.scheduler.fold_events import APPLY
+from vcledger.scheduler.fold_tasks import drop, end, forget_resync, resync_key, watch_key
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.session.actions.preempt import makes_way
 from vcledger.scheduler.session.mirror import Mirror

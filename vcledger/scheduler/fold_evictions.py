@@ -12,10 +12,11 @@ from __future__ import annotations
 from projections.cache.state import PodRef
 from vcledger.scheduler import charges
 from vcledger.scheduler.eviction_steps import EvictPhase, EvictStep, after
+from vcledger.scheduler.fold_tasks import Apply
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import backoff_microseconds
 from vcledger.scheduler.state import SECOND, Eviction, Flow, Intent, Refusal
-from volcano.events.base import Recorded
+from volcano.events.base import DomainEvent, Recorded
 from volcano.events.binding import PodConditionPatched
 from volcano.events.eviction import EvictFailed, EvictRequested, EvictSucceeded
 from volcano.events.scheduling import TaskEvicted
@@ -166,7 +167,17 @@ def gone(flow: Flow, uid: str, position: int) -> None:
         flow.notices.append(Noticed("left", uid, position, f"{intent} {eviction.node} {eviction.key} {eviction.job}"))
 
 
+APPLY: dict[type[DomainEvent], Apply] = {
+    TaskEvicted: decided,
+    EvictRequested: requested,
+    EvictSucceeded: succeeded,
+    EvictFailed: failed,
+}
+"""Event to what it does. The other functions are parts of what other events do."""
+
+
 __all__ = [
+    "APPLY",
     "decided",
     "ends",
     "failed",

@@ -6,13 +6,12 @@ Owns these changes. Must not know decisions. Called by `vcledger.scheduler.fold`
 
 from __future__ import annotations
 
-from typing import Any
-
 from projections.cache.state import PodRef
+from vcledger.scheduler.fold_tasks import Apply
 from vcledger.scheduler.state import SECOND, Flow, Intent
 from vcledger.scheduler.written import OUT, REFUSED, TAKEN, Written, key_of
 from volcano.events import status
-from volcano.events.base import Recorded
+from volcano.events.base import DomainEvent, Recorded
 from volcano.objects.scheduling import VolcanoJob
 
 Succeeded = status.PodGroupUpdateSucceeded | status.QueueUpdateSucceeded
@@ -106,7 +105,7 @@ def see_job(flow: Flow, uid: str, job: VolcanoJob | None) -> None:
         flow.job_schedulers[uid] = job.spec.scheduler_name
 
 
-APPLY: dict[type[Any], Any] = {
+APPLY: dict[type[DomainEvent], Apply] = {
     status.PodGroupUpdateRequested: _group_requested,
     status.PodGroupUpdateSucceeded: _succeeded,
     status.PodGroupUpdateFailed: _failed,
@@ -114,7 +113,7 @@ APPLY: dict[type[Any], Any] = {
     status.QueueUpdateSucceeded: _succeeded,
     status.QueueUpdateFailed: _failed,
 }
-"""Event to what it does, as in `vcledger.scheduler.fold_events`."""
+"""Event to what it does."""
 
 
 __all__ = ["APPLY", "group_words", "object_gone", "queue_words", "see_job", "see_stranger"]

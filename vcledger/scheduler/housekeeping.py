@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from vcledger.scheduler import binder, evictor, statuses
 from vcledger.scheduler.decision import RECORDED, Hand, subject_at
-from vcledger.scheduler.fold_events import LOST, cleanup_key
+from vcledger.scheduler.fold_tasks import LOST
+from vcledger.scheduler.fold_upkeep import cleanup_key
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import MAX_MICROSECONDS, backoff_microseconds
 from vcledger.scheduler.state import SECOND

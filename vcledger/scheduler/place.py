@@ -19,7 +19,7 @@ from projections.diagnosis.views import ClusterView, NodeView, PlacedPod, TaskVi
 from projections.diagnosis.volumes import Chosen, VolumeBinding
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
-from vcledger.scheduler.fold_events import condition_is_news
+from vcledger.scheduler.fold_binding import condition_is_news
 from vcledger.scheduler.requests import Patch
 from vcledger.scheduler.state import Flow, HeldView
 from vcledger.why_views import lone_task, reported_attachments, task_view

@@ -14,7 +14,8 @@ import msgspec
 from vcledger.scheduler import binder, evictor
 from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, ref_of
 from vcledger.scheduler.eviction_steps import EvictPhase
-from vcledger.scheduler.fold_events import LOST, resync_key, wants_handler
+from vcledger.scheduler.fold_resync import wants_handler
+from vcledger.scheduler.fold_tasks import LOST, resync_key
 from vcledger.scheduler.queues import backoff_microseconds
 from vcledger.scheduler.requests import Answer, CallHandler, Get
 from vcledger.scheduler.state import SECOND, Eviction, Flow, FlowTask, Intent

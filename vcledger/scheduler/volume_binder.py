@@ -14,7 +14,8 @@ import msgspec
 from vcledger.scheduler import binder
 from vcledger.scheduler.checks import Outcome, check_bindings
 from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, ref_of
-from vcledger.scheduler.fold_events import assumed_of, updating
+from vcledger.scheduler.fold_tasks import assumed_of
+from vcledger.scheduler.fold_volumes import updating
 from vcledger.scheduler.inputs import Noticed
 from vcledger.scheduler.queues import backoff_microseconds
 from vcledger.scheduler.requests import Answer, Get, Update

@@ -28,7 +28,7 @@ from tests.unit.scheduler.build import (
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.checks import Outcome, check_bindings
 from vcledger.scheduler.fold import evolve
-from vcledger.scheduler.fold_events import condition_is_news
+from vcledger.scheduler.fold_binding import condition_is_news
 from vcledger.scheduler.inputs import AssumeTask, BindTask, FlushTasks, Listed, SetBindErrorHandler
 from vcledger.scheduler.place import plan_for
 from vcledger.scheduler.requests import CallHandler
