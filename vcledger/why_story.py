@@ -1,6 +1,6 @@
 """The story of a subject: what happened to it up to the moment, line by line.
 
-Owns the gathering. Must not know verdicts. Called by `vcledger.why`, and through it by `cli.why` and users' code.
+Owns the gathering. Must not know verdicts. Called by `vcledger.why`, and through it by the command and users' code.
 """
 
 from __future__ import annotations

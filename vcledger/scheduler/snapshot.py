@@ -1,7 +1,7 @@
 """The flow as a projection: its state to bytes and back, its name and version, its fold over a log.
 
 Owns what goes into a snapshot. Must not know what the fold does nor where a snapshot is kept. Called by the loop, which
-recovers from one, and by `vcledger.verify` and `vcledger.retention`, as the projections of `projections.registry` are.
+recovers from one, and by `vcledger.verify` and `vcledger.retention`, as the registered projections are.
 
 A snapshot is always whole. Orders are kept where a decision may follow them, so that a loop that goes on from a
 snapshot writes what one would that has folded the whole log.

@@ -1,8 +1,8 @@
 """Where a task may go: every predicate for a task over the nodes' columns.
 
 Owns the columns of each shape (see `shape`), kept up by the changes of rows, and the refusals in the scheduler's words.
-Must not know gangs, queues nor scores. Held by `mirror` from cycle to cycle; `run` opens it for a session; the actions
-ask it.
+Must not know gangs, queues nor scores. Called by the actions; held by `mirror` from cycle to cycle, opened for a
+session by `run`.
 
 The checks of one node alone are columns: requests against idle and future idle, pod count, unschedulable, node selector
 and affinity, taints. Those that look at other pods or at volumes are the parts of `projections.diagnosis.nodes`, asked

@@ -1,8 +1,8 @@
 """Session data kept up with a cache, event by event: only what an event touched is made anew.
 
 Owns how nodes, jobs, tasks and queues of the cache become those of a session, and the sums of the queues. Must not know
-plugins nor actions. Held by whoever runs cycles (the scheduler's loop, a replay), which calls `touch` after the fold of
-each event and hands the mirror to `run`.
+plugins nor actions. Called by whoever runs cycles (the scheduler's loop, a replay), which calls `touch` after the fold
+of each event and hands the mirror to `run`.
 
 Left out, as in Volcano's Snapshot: jobs without a PodGroup or of an unknown queue, nodes that are not ready (facts 19
 and 20). The order in which things came never shows: whoever chooses sorts.
