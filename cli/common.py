@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from projections.cache import CacheConfig
     from vcledger.gaps import Moment
     from vcledger.ledger import Ledger
+    from vcledger.sources.redact import StorageOptions
 
 CHECK_FAILED, MISUSE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 DEBUG_VARIABLE = "VCLEDGER_DEBUG"
@@ -146,6 +147,15 @@ SchedulerArgsOption = Annotated[
         help="The scheduler's own command line, for the flags that its cache depends on (--ignored-provisioners, ...)",
     ),
 ]
+
+
+def storage_of(keep_managed_fields: bool, keep_env: bool, keep_last_applied: bool) -> StorageOptions:
+    """What is kept of objects, by the options."""
+    from vcledger.sources.redact import StorageOptions
+
+    return StorageOptions(
+        keep_managed_fields=keep_managed_fields, keep_env=keep_env, keep_last_applied=keep_last_applied
+    )
 
 
 class Failure(Exception):

@@ -24,6 +24,7 @@ from cli.common import (
     NoSnapshotsOption,
     fail,
     opened,
+    storage_of,
 )
 from vcledger.at import format_time
 from vcledger.sources.framing import DEFAULT_LIMIT
@@ -37,49 +38,59 @@ SHOWN = 10
 REASON_MAX = 80
 
 
+PathsArgument = Annotated[
+    list[str], typer.Argument(metavar="PATH", help="Files, folders, or - for standard input", show_default=False)
+]
+ClusterNameOption = Annotated[str, typer.Option("--cluster", metavar="NAME", help="The cluster that the files are of")]
+FormOption = Annotated[str, typer.Option("-o", "--output", metavar="FORM", help="text or json")]
+VerboseOption = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Also say in full what these sources cannot prove")
+]
+ObservedAtOption = Annotated[
+    str | None,
+    typer.Option(
+        "--observed-at",
+        metavar="TIME",
+        help="When lists, objects and watch lines were observed, or now. Default: see docs/importing.md",
+        show_default=False,
+    ),
+]
+EpochOption = Annotated[
+    str | None,
+    typer.Option(
+        "--epoch",
+        metavar="TIME",
+        help="The moment that second 0 of an openb trace stands for. Default: 2023-01-01T00:00:00Z",
+        show_default=False,
+    ),
+]
+LenientOption = Annotated[bool, typer.Option("--lenient", help="End with 0 even if input was broken or cut off")]
+StrictOption = Annotated[bool, typer.Option("--strict", hidden=True, help="The default now: see --lenient")]
+BrokenOption = Annotated[
+    Path | None, typer.Option("--broken", metavar="FILE", help="Write broken input here, as JSON lines")
+]
+LineSizeOption = Annotated[
+    str, typer.Option("--max-line-size", metavar="SIZE", help="The largest line, object or list item (16M, 64Mi)")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("import")(import_)
 
 
 def import_(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="PATH", help="Files, folders, or - for standard input", show_default=False)
-    ],
+    paths: PathsArgument,
     db: DbOption = None,
-    cluster: Annotated[
-        str, typer.Option("--cluster", metavar="NAME", help="The cluster that the files are of")
-    ] = "default",
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FORM", help="text or json")] = "text",
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Also say in full what these sources cannot prove")
-    ] = False,
-    observed_at: Annotated[
-        str | None,
-        typer.Option(
-            "--observed-at",
-            metavar="TIME",
-            help="When lists, objects and watch lines were observed, or now. Default: see docs/importing.md",
-            show_default=False,
-        ),
-    ] = None,
-    epoch: Annotated[
-        str | None,
-        typer.Option(
-            "--epoch",
-            metavar="TIME",
-            help="The moment that second 0 of an openb trace stands for. Default: 2023-01-01T00:00:00Z",
-            show_default=False,
-        ),
-    ] = None,
-    lenient: Annotated[bool, typer.Option("--lenient", help="End with 0 even if input was broken or cut off")] = False,
-    strict: Annotated[bool, typer.Option("--strict", hidden=True, help="The default now: see --lenient")] = False,
-    broken: Annotated[
-        Path | None, typer.Option("--broken", metavar="FILE", help="Write broken input here, as JSON lines")
-    ] = None,
-    max_line_size: Annotated[
-        str, typer.Option("--max-line-size", metavar="SIZE", help="The largest line, object or list item (16M, 64Mi)")
-    ] = f"{DEFAULT_LIMIT >> 20}Mi",
+    cluster: ClusterNameOption = "default",
+    output: FormOption = "text",
+    verbose: VerboseOption = False,
+    observed_at: ObservedAtOption = None,
+    epoch: EpochOption = None,
+    lenient: LenientOption = False,
+    strict: StrictOption = False,
+    broken: BrokenOption = None,
+    max_line_size: LineSizeOption = f"{DEFAULT_LIMIT >> 20}Mi",
     keep_managed_fields: KeepManagedFieldsOption = False,
     keep_env: KeepEnvOption = False,
     keep_last_applied: KeepLastAppliedOption = False,
@@ -92,15 +103,13 @@ def import_(
     are left out unless asked for. Broken input is counted and named, and what stands beside it is imported.
     """
     from vcledger.at import parse_time
-    from vcledger.sources import ImportOptions, NothingToImport, StorageOptions
+    from vcledger.sources import ImportOptions
     from vcledger.sources.pipeline import Import
 
     if output not in ("text", "json"):
         fail(f"-o {output}: import answers as text or json")
     options = ImportOptions(
-        storage=StorageOptions(
-            keep_managed_fields=keep_managed_fields, keep_env=keep_env, keep_last_applied=keep_last_applied
-        ),
+        storage=storage_of(keep_managed_fields, keep_env, keep_last_applied),
         max_line_bytes=size_of(max_line_size),
         snapshots=not no_snapshots,
         broken_file=broken,
@@ -116,9 +125,16 @@ def import_(
     else:
         for line in lines(report, verbose=verbose):
             typer.echo(line)
+    refuse_broken(report, lenient=lenient and not strict)
+
+
+def refuse_broken(report: ImportReport, *, lenient: bool) -> None:
+    """Ends the command with an error when nothing could be read, or, unless it is to be lenient, when not all could."""
+    from vcledger.sources import NothingToImport
+
     if report.nothing_read and report.broken_count:
         raise NothingToImport(f"nothing in the input could be read: {report.broken[0]}")
-    if report.broken_count and (strict or not lenient):
+    if report.broken_count and not lenient:
         pieces = render.plural(report.broken_count, "piece")
         fail(f"{pieces} of the input broken or cut off; the rest is imported (--lenient ends with 0)", CHECK_FAILED)
 

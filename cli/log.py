@@ -33,50 +33,58 @@ if TYPE_CHECKING:
 SHORT_TYPES = {name: change for change, name in logview.WATCH_TYPES.items()}
 
 
+TargetArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="KIND/NAME",
+        help="pod/NAME, node/NAME, pg/NAME ...; a pod alone may be NS/NAME",
+        autocompletion=complete.log_target,
+    ),
+]
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="WHEN",
+        help="Begin here: position, time, offset or marker:NAME",
+        autocompletion=complete.moment,
+    ),
+]
+ToOption = Annotated[
+    str | None, typer.Option("--to", metavar="WHEN", help="End here, likewise", autocompletion=complete.moment)
+]
+TypesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type",
+        metavar="TYPE",
+        help="Only events of this type; may be repeated",
+        autocompletion=complete.event_type,
+    ),
+]
+KindOption = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only events about this kind")]
+TailOption = Annotated[int | None, typer.Option("--tail", min=1, metavar="N", help="Only the last N")]
+FollowOption = Annotated[bool, typer.Option("-f", "--follow", help="Go on with what is appended, until Ctrl-C")]
+FormOption = Annotated[LinesOutput, typer.Option("-o", "--output", help="table, or json: one JSON object a line")]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("log")(log)
 
 
 def log(
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="KIND/NAME",
-            help="pod/NAME, node/NAME, pg/NAME ...; a pod alone may be NS/NAME",
-            autocompletion=complete.log_target,
-        ),
-    ] = None,
+    target: TargetArgument = None,
     second: SecondWord = None,
     namespace: ScopeOption = None,
     all_namespaces: AllNamespacesOption = False,
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="WHEN",
-            help="Begin here: position, time, offset or marker:NAME",
-            autocompletion=complete.moment,
-        ),
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="WHEN", help="End here, likewise", autocompletion=complete.moment)
-    ] = None,
-    type_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--type",
-            metavar="TYPE",
-            help="Only events of this type; may be repeated",
-            autocompletion=complete.event_type,
-        ),
-    ] = None,
-    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only events about this kind")] = None,
-    tail: Annotated[int | None, typer.Option("--tail", min=1, metavar="N", help="Only the last N")] = None,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what is appended, until Ctrl-C")] = False,
-    output: Annotated[
-        LinesOutput, typer.Option("-o", "--output", help="table, or json: one JSON object a line")
-    ] = LinesOutput.table,
+    from_: FromOption = None,
+    to: ToOption = None,
+    type_: TypesOption = None,
+    kind: KindOption = None,
+    tail: TailOption = None,
+    follow: FollowOption = False,
+    output: FormOption = LinesOutput.table,
     db: DbOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -105,20 +113,18 @@ def log(
             types=tuple(logview.type_named(given) for given in type_ or ()),
         )
         printer = Printer(output)
-        head = ledger.store.head()
-        for stored in logview.read(ledger, selection, tail):
-            printer.line(stored)
-        if follow:
-            filters = {key: value for key, value in selection.filters.items() if key not in ("after", "to")}
-            for batch in ledger.store.follow(head, stop=lambda: False, **filters):
-                for stored in batch:
-                    printer.line(stored)
-        if name is not None and not printer.lines and not logview.known(ledger, selection):
-            kind = selection.filters["kinds"]
-            near = did_you_mean(name, (head.stream.name for head in ledger.store.live(where, kind)))
-            fail(f"the ledger has no {target}{near}")
+        printer.all_of(ledger, selection, tail, follow=follow)
+        if name is not None and not printer.lines:
+            refuse_unknown(ledger, selection, target, name)
         if not printer.lines:
             render.nothing_found("No events found.")
+
+
+def refuse_unknown(ledger: Ledger, selection: logview.Selection, target: str | None, name: str) -> None:
+    """Ends the command when the ledger has never had what is asked about."""
+    if not logview.known(ledger, selection):
+        heads = ledger.store.live(selection.filters["cluster"], selection.filters["kinds"])
+        fail(f"the ledger has no {target}{did_you_mean(name, (head.stream.name for head in heads))}")
 
 
 def span(ledger: Ledger, from_: str | None, to: str | None, cluster: str) -> tuple[int, int | None]:
@@ -169,6 +175,17 @@ class Printer:
         self.output = output
         self.describer = logview.Describer()
         self.lines = 0
+
+    def all_of(self, ledger: Ledger, selection: logview.Selection, tail: int | None, *, follow: bool) -> None:
+        """The events that are there, only the last `tail` of them if it is given; to `follow` those that come, too."""
+        head = ledger.store.head()
+        for stored in logview.read(ledger, selection, tail):
+            self.line(stored)
+        if follow:
+            filters = {key: value for key, value in selection.filters.items() if key not in ("after", "to")}
+            for batch in ledger.store.follow(head, stop=lambda: False, **filters):
+                for stored in batch:
+                    self.line(stored)
 
     def line(self, stored: StoredEvent) -> None:
         """One event."""

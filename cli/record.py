@@ -25,6 +25,7 @@ from cli.common import (
     KeepManagedFieldsOption,
     NoSnapshotsOption,
     fail,
+    storage_of,
 )
 from cli.running import (
     ClusterNameOption,
@@ -39,11 +40,43 @@ from cli.running import (
 
 if TYPE_CHECKING:
     from vcledger.record.page import Page
-    from vcledger.record.recorder import Outcome, Recorder, Standing
+    from vcledger.record.recorder import Options, Outcome, Recorder, Standing
     from vcledger.runtime.wire import WirePort
 
 PROBLEMS_SHOWN = 2
 WATCH_BUFFER_BYTES = 4 << 20
+
+
+KindsOption = Annotated[
+    list[str] | None,
+    typer.Option("-k", "--kind", metavar="KIND", help="Record only these kinds: pods,nodes,... Default: all"),
+]
+NamespacesOption = Annotated[
+    list[str] | None,
+    typer.Option("-n", "--namespace", metavar="NS", help="Only these namespaces, and what is in none"),
+]
+SelectorsOption = Annotated[
+    list[str] | None,
+    typer.Option("-l", "--selector", metavar="KIND:LABELS", help="Of a kind only what has these labels"),
+]
+RetainOption = Annotated[
+    str | None, typer.Option("--retain", metavar="AGE", help="Drop what is older, such as 14d or 36h")
+]
+MaxSizeOption = Annotated[
+    str | None, typer.Option("--max-size", metavar="SIZE", help="Drop the oldest beyond it, such as 10GiB")
+]
+IdleOption = Annotated[
+    str, typer.Option("--idle", metavar="TIME", help="Silence after which a watch is taken for hung")
+]
+AbsentOption = Annotated[
+    str, typer.Option("--absent", metavar="TIME", help="How often a kind is looked for that is not installed")
+]
+PageOption = Annotated[int, typer.Option("--page", min=1, max=10_000, metavar="N", help="Objects in a page of a list")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, metavar="N", help="Of the jitter of waits. Default: drawn, and logged"),
+]
+TakeOverOption = Annotated[bool, typer.Option("--take-over", help="Take the place of a recorder that still has it")]
 
 
 def register(app: typer.Typer) -> None:
@@ -56,42 +89,18 @@ def record(
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
     cluster: ClusterNameOption = None,
-    kinds: Annotated[
-        list[str] | None,
-        typer.Option("-k", "--kind", metavar="KIND", help="Record only these kinds: pods,nodes,... Default: all"),
-    ] = None,
-    namespaces: Annotated[
-        list[str] | None,
-        typer.Option("-n", "--namespace", metavar="NS", help="Only these namespaces, and what is in none"),
-    ] = None,
-    selectors: Annotated[
-        list[str] | None,
-        typer.Option("-l", "--selector", metavar="KIND:LABELS", help="Of a kind only what has these labels"),
-    ] = None,
-    retain: Annotated[
-        str | None, typer.Option("--retain", metavar="AGE", help="Drop what is older, such as 14d or 36h")
-    ] = None,
-    max_size: Annotated[
-        str | None, typer.Option("--max-size", metavar="SIZE", help="Drop the oldest beyond it, such as 10GiB")
-    ] = None,
+    kinds: KindsOption = None,
+    namespaces: NamespacesOption = None,
+    selectors: SelectorsOption = None,
+    retain: RetainOption = None,
+    max_size: MaxSizeOption = None,
     listen: ListenOption = None,
     lasting: ForOption = None,
-    idle: Annotated[
-        str, typer.Option("--idle", metavar="TIME", help="Silence after which a watch is taken for hung")
-    ] = "150s",
-    absent: Annotated[
-        str, typer.Option("--absent", metavar="TIME", help="How often a kind is looked for that is not installed")
-    ] = "60s",
-    page: Annotated[
-        int, typer.Option("--page", min=1, max=10_000, metavar="N", help="Objects in a page of a list")
-    ] = 500,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, metavar="N", help="Of the jitter of waits. Default: drawn, and logged"),
-    ] = None,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="Take the place of a recorder that still has it")
-    ] = False,
+    idle: IdleOption = "150s",
+    absent: AbsentOption = "60s",
+    page: PageOption = 500,
+    seed: SeedOption = None,
+    take_over: TakeOverOption = False,
     keep_managed_fields: KeepManagedFieldsOption = False,
     keep_env: KeepEnvOption = False,
     keep_last_applied: KeepLastAppliedOption = False,
@@ -103,9 +112,8 @@ def record(
     goes on where it was. Gaps, failures and versions that expired are events of the log too. SIGTERM and Ctrl-C end it
     when what was seen is stored.
     """
-    from vcledger.record.recorder import Options, Recorder
+    from vcledger.record.recorder import Options
     from vcledger.record.scope import scopes
-    from vcledger.sources.redact import StorageOptions
 
     wanted = scopes(words(kinds), words(namespaces), selectors or [])
     port = connected(context, kubeconfig)
@@ -115,9 +123,7 @@ def record(
         page=page,
         idle_seconds=seconds_of("--idle", idle),
         absent_seconds=seconds_of("--absent", absent),
-        storage=StorageOptions(
-            keep_managed_fields=keep_managed_fields, keep_env=keep_env, keep_last_applied=keep_last_applied
-        ),
+        storage=storage_of(keep_managed_fields, keep_env, keep_last_applied),
         snapshots=not no_snapshots,
         retain_seconds=None if retain is None else int(seconds_of("--retain", retain)),
         bytes_max=None if max_size is None else bytes_of("--max-size", max_size),
@@ -127,18 +133,29 @@ def record(
     )
     end = None if lasting is None else seconds_of("--for", lasting)
     name = cluster or port.cluster_name or "default"
+    outcome, caught = recorded(db, name, port, options, listen, end)
+    port.close()
+    say_how_it_ended(outcome, caught)
+
+
+def recorded(
+    db: str | None, name: str, port: WirePort, options: Options, listen: str | None, end: float | None
+) -> tuple[Outcome, int]:
+    """The recording, its page and its status line beside it, for `end` seconds (None: until it is told). Returns how it
+    ended, and the signal that ended it, or 0."""
+    from vcledger.record.recorder import Recorder
+
     with shown() as (say, show):
         recorder = Recorder(db, name, port, options, told=say)
-        say(f"recording {port.server} as cluster {name}: {render.plural(len(wanted), 'list')} (seed {options.seed})")
-        outcome, caught = run(
+        lists = render.plural(len(options.scopes), "list")
+        say(f"recording {port.server} as cluster {name}: {lists} (seed {options.seed})")
+        return run(
             recorder,
             page=None if listen is None else partial(served, recorder, listen),
             end=end,
             say=say,
             show=lambda: show(status(recorder.standing())),
         )
-    port.close()
-    say_how_it_ended(outcome, caught)
 
 
 def served(recorder: Recorder, listen: str) -> Page:

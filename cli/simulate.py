@@ -18,35 +18,43 @@ if TYPE_CHECKING:
     from vcledger.sim.simulate import SimResult
 
 
+SeedOption = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Everything that happens is drawn from it")]
+CountOption = Annotated[int, typer.Option("--count", min=1, metavar="N", help="So many worlds, from this seed on")]
+StepsOption = Annotated[
+    int, typer.Option("--steps", min=1, metavar="N", help="About so many doings of users, half as many faults")
+]
+FaultsOption = Annotated[
+    str,
+    typer.Option(
+        "--faults", metavar="NAMES", help="all, none, or names and groups, by commas; an unknown one lists them"
+    ),
+]
+CrowdedOption = Annotated[
+    bool, typer.Option("--crowded", help="Queues, priorities and more pods than there is room for: it evicts")
+]
+OnceOption = Annotated[bool, typer.Option("--once", help="Run each plan once instead of comparing two runs")]
+KeepOption = Annotated[
+    Path, typer.Option("--keep", metavar="FOLDER", help="Where a failure leaves its plan and its ledger")
+]
+PlanOption = Annotated[
+    Path | None, typer.Option("--plan", metavar="FILE", help="Run this plan, which a failure left, instead")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("simulate")(simulate)
 
 
 def simulate(
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, metavar="N", help="Everything that happens is drawn from it")
-    ] = 1,
-    count: Annotated[int, typer.Option("--count", min=1, metavar="N", help="So many worlds, from this seed on")] = 1,
-    steps: Annotated[
-        int, typer.Option("--steps", min=1, metavar="N", help="About so many doings of users, half as many faults")
-    ] = 40,
-    faults: Annotated[
-        str,
-        typer.Option(
-            "--faults", metavar="NAMES", help="all, none, or names and groups, by commas; an unknown one lists them"
-        ),
-    ] = "all",
-    crowded: Annotated[
-        bool, typer.Option("--crowded", help="Queues, priorities and more pods than there is room for: it evicts")
-    ] = False,
-    once: Annotated[bool, typer.Option("--once", help="Run each plan once instead of comparing two runs")] = False,
-    keep: Annotated[
-        Path, typer.Option("--keep", metavar="FOLDER", help="Where a failure leaves its plan and its ledger")
-    ] = Path("simulated"),
-    plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="FILE", help="Run this plan, which a failure left, instead")
-    ] = None,
+    seed: SeedOption = 1,
+    count: CountOption = 1,
+    steps: StepsOption = 40,
+    faults: FaultsOption = "all",
+    crowded: CrowdedOption = False,
+    once: OnceOption = False,
+    keep: KeepOption = Path("simulated"),
+    plan: PlanOption = None,
     output: DataOutputOption = DataOutput.table,
 ) -> None:
     """Runs the scheduler against a simulated API server with faults, then without, until all is at rest.
