@@ -106,16 +106,25 @@ def so_far(what: str, done: int, of: int) -> None:
 
 
 def change(found: Change, before: str = "before", after: str = "after") -> dict[str, object]:
-    """A change as data."""
+    """A change as data. The side on which a number or a yes is missing has 0 or false, which it means."""
     entity = found.entity
+    sides = (found.before, found.after)
+    old, new = (_nothing_like(other) if side is None else side for side, other in zip(sides, sides[::-1], strict=True))
     return {
         "kind": entity.kind,
         "name": entity.label or entity.key,
         **({"uid": entity.key} if entity.label else {}),
         "quantity": found.quantity,
-        before: found.before,
-        after: found.after,
+        before: old,
+        after: new,
     }
+
+
+def _nothing_like(value: str | float | bool | None) -> float | bool | None:
+    """What a missing value is where the other side has this one."""
+    if isinstance(value, bool):
+        return False
+    return 0 if isinstance(value, int | float) else None
 
 
 def changes(found: Sequence[Change], before: str, after: str, *, present: tuple[str, str]) -> None:

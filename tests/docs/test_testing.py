@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import vcledger.testing as kit
-from vcledger.sim.faults import named
+from vcledger.sim.faults import FAULTS, named
 from vcledger.testing.scenario_expected import FACTS, STORE_FACTS
 from vcledger.testing.scenario_lines import ACTIONS, CONTROLS, IN_A_WORLD
 
@@ -52,6 +52,13 @@ def test_it_has_every_key_of_the_format() -> None:
             assert not [key for key in keys if f"`{key}`" not in PAGE]
     for word in (*ACTIONS, *(set(CONTROLS) - {"spawn"})):
         assert f"`{word}`" in PAGE, word
+
+
+def test_it_has_every_fault_with_its_group_and_what_it_does() -> None:
+    rows = dict(re.findall(r"^\| [a-z]+ \| `([a-z-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+    assert rows == FAULTS
+    for group, fault in re.findall(r"^\| ([a-z]+) \| `([a-z-]+)` \|", PAGE, re.MULTILINE):
+        assert fault in named(group)
 
 
 def test_the_kit_has_what_it_says() -> None:

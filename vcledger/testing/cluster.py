@@ -108,6 +108,11 @@ class SimCluster:
         assert not self.simulation.broken, self.simulation.broken
 
     @property
+    def hits(self) -> dict[str, int]:
+        """The faults that struck so far, and how often. One that was asked for and that no request met is not here."""
+        return {**self.simulation.hits, **self.simulation.port.hits}
+
+    @property
     def flow(self) -> Flow:
         """The scheduler's state. SchedulerDown."""
         if self.simulation.loop is None:

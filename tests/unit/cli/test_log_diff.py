@@ -88,7 +88,7 @@ def test_diff_tells_each_quantity_once(call: Call, unschedulable: Path) -> None:
     states = [json.loads(call("state", "--at", at, db=unschedulable).stdout) for at in (PENDING, LATER)]
     idle = [state["nodes"]["cpu-0"]["idle"]["milli_cpu"] for state in states]
     found = [change for change in changes if (change["name"], change["quantity"]) == ("cpu-0", "idle.cpu")]
-    assert [(change["before"] or 0, change["after"] or 0) for change in found] == [tuple(idle)]
+    assert [(change["before"], change["after"]) for change in found] == [tuple(idle)]
     added = {change["name"] for change in changes if change["quantity"] == "present" and change["after"]}
     assert {"gpu-2", "gpu-3"} <= added
     assert len({(change["kind"], change["name"], change.get("uid"), change["quantity"]) for change in changes}) == len(
