@@ -37,6 +37,10 @@ PROOFS_MAX, PROVEN_NODES_MAX = 24, 60_000
 DEPTH_MAX = 4
 """How many obstacles in a row a change may lift."""
 
+MEMBERS_ADDED_MAX = 1_000
+"""So many members may be missing for their being made to be offered, as each is put to the gang's trial. A minMember
+far beyond is a slip of whoever wrote it, and lowering it what helps."""
+
 
 class Subject(NamedTuple):
     """What the search keeps in mind: the rules that hold the subject, and how it is proven."""
@@ -170,14 +174,18 @@ def _openings(what: str, world: World, subject: Subject) -> list[Edits]:
 
 
 def _more_members(group: GroupView, world: World) -> list[Edits]:
-    """A lower minimum, or the members that are missing, with the room that quotas have not for them."""
+    """A lower minimum, or the members that are missing where they can be tried on, with the room that quotas have not
+    for them."""
     valid = sum(1 for task in group.tasks if task.status in VALID)
     if not 0 < valid < group.min_member:
         return []
     missing = group.min_member - valid
+    lower: Edits = [LowerMinMember(group.key, group.min_member, valid)]
+    if missing > MEMBERS_ADDED_MAX:
+        return [lower]
     refusing = quotas.refusing(group, (), missing, world.cluster)
     made: Edits = [*(raising(key, over) for key, over in refusing.items()), MoreMembers(group.key, missing)]
-    return [[LowerMinMember(group.key, group.min_member, valid)], made]
+    return [lower, made]
 
 
 def _bound_volumes(world: World, task: TaskView) -> Edits:

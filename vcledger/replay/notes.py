@@ -5,9 +5,11 @@ Owns their words. Must not know modes. Called by `vcledger.replay.freely` and `v
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from projections.cache import Cache
+from vcledger.replay import templates
 from vcledger.replay.inputs import Reading
 from vcledger.replay.record import Record
 from vcledger.replay.world import World
@@ -78,7 +80,14 @@ def never_seen(world: World) -> list[str]:
         line += (
             ": how long they would run is unknown, so those that got a place run until their Job goes, or to the end"
         )
-    return [line]
+    owners = [world.jobs[uid] for uid in dict.fromkeys(course.owner for course in made) if uid in world.jobs]
+    cut = [(job["metadata"], templates.asked(job)) for job in owners if templates.asked(job) > templates.PODS_MAX]
+    return [line, *(_cut_short(meta, asked) for meta, asked in cut)]
+
+
+def _cut_short(meta: Mapping[str, Any], asked: int) -> str:
+    name = f"{meta.get('namespace') or 'default'}/{meta['name']}"
+    return f"Job {name} asks for {asked:,} pods: the first {templates.PODS_MAX:,} of them were made"
 
 
 def listed(keys: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """Pods from a Volcano Job's templates, for a job whose pods the record never had.
 
 Owns what Volcano's job controller makes of a template. Must not know the simulation. Called by
-`vcledger.replay.living`.
+`vcledger.replay.living`, `vcledger.replay.notes`.
 
 Source: Volcano's pkg/controllers/job (createJobPod, MakePodName): names JOB-TASK-INDEX, the PodGroup and the task in
 annotations and labels, the Job as controlling owner.
@@ -13,18 +13,31 @@ from typing import Any
 
 from vcledger.replay.record import encode
 
+PODS_MAX = 50_000
+"""So many pods of one Job are made: what asks for more is a slip, and would take all memory."""
+
 
 def pods_of(job: dict[str, Any], group: str) -> list[tuple[str, bytes]]:
-    """(name, JSON) of the pods of a Job (JSON object) whose PodGroup is named `group`, task by task."""
+    """(name, JSON) of the pods of a Job (JSON object) whose PodGroup is named `group`, task by task, PODS_MAX at
+    most."""
     spec, meta = job.get("spec") or {}, job["metadata"]
-    made = []
+    made: list[tuple[str, bytes]] = []
     for number, task in enumerate(spec.get("tasks") or ()):
         task_name = task.get("name") or f"default{number}"
-        replicas = task.get("replicas")
-        for index in range(1 if replicas is None else int(replicas)):
+        for index in range(min(_replicas(task), PODS_MAX - len(made))):
             name = f"{meta['name']}-{task_name}-{index}"
             made.append((name, encode(_pod(spec, meta, group, task.get("template") or {}, (task_name, name, index)))))
     return made
+
+
+def asked(job: dict[str, Any]) -> int:
+    """How many pods a Job asks for."""
+    return sum(max(0, _replicas(task)) for task in (job.get("spec") or {}).get("tasks") or ())
+
+
+def _replicas(task: dict[str, Any]) -> int:
+    replicas = task.get("replicas")
+    return 1 if replicas is None else int(replicas)
 
 
 def _pod(
@@ -68,4 +81,4 @@ def _pod(
     }
 
 
-__all__ = ["pods_of"]
+__all__ = ["PODS_MAX", "asked", "pods_of"]

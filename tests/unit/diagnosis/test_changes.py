@@ -283,3 +283,9 @@ def test_what_waits_for_nothing_has_none(verdict_of: Any) -> None:
 def members(of: Case) -> list[TaskView]:
     assert of.group is not None
     return list(of.group.tasks)
+
+
+def test_a_minimum_beyond_all_bounds_is_lowered_and_its_members_are_not_tried_on() -> None:
+    world = cluster([node("n1", cpu="16")])
+    of = case(pod(**GROUPED), {"cpu": "1"}, cluster=world, pod_group=podgroup(minimum=2**31 - 1))
+    assert texts(of) == ["PodGroup default/g: minMember 1 instead of 2147483647"]

@@ -14,7 +14,7 @@ from tests.unit.replay.fake import FirstFit
 from tests.unit.replay.traces import Gang, Stage, events, group, ledger_of, member, queue
 from tests.unit.vcledger.build import node, seen
 from vcledger.ledger import Ledger
-from vcledger.replay import freely
+from vcledger.replay import freely, templates
 from vcledger.replay.engine import Job, ReplayPlan, ReplayResult
 from vcledger.replay.result import AnotherPlan, ResultExists, origin_of
 from vcledger.scheduler.session.outcome import Outcome
@@ -176,14 +176,15 @@ def test_pods_of_a_job_come_after_its_group_is_let_in_here(tmp_path: Path) -> No
     assert lives(tmp_path / "out.db", "g0-0")[0][:2] == (14.0, "Added")  # let in at 11, and 3 seconds later
 
 
-def test_a_job_that_was_never_let_in_gets_its_pods_from_its_templates(tmp_path: Path) -> None:
+def never_let_in(source: Ledger, replicas: int) -> None:
+    """A record in which a Job of so many pods waited for its queue to the end."""
     job = {
         "kind": "Job",
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "metadata": {"name": "job", "namespace": "default", "uid": "job-1", "resourceVersion": "3"},
         "spec": {
             "queue": "default",
-            "tasks": [{"name": "w", "replicas": 2, "template": {"spec": {"containers": [{"name": "main"}]}}}],
+            "tasks": [{"name": "w", "replicas": replicas, "template": {"spec": {"containers": [{"name": "main"}]}}}],
         },
     }
     pod_group = group(0, Gang(2, 2, 1, 0, 0), 4)
@@ -194,12 +195,27 @@ def test_a_job_that_was_never_let_in_gets_its_pods_from_its_templates(tmp_path: 
         seen("ADDED", job, 1)._replace(stream=StreamId("c", "VolcanoJob", "default", "job", "job-1")),
         seen("ADDED", pod_group, 1),
     ]
+    source.store.append(told_events)
+
+
+def test_a_job_that_was_never_let_in_gets_its_pods_from_its_templates(tmp_path: Path) -> None:
     with Ledger.open(str(tmp_path / "source.db"), create=True) as source:
-        source.store.append(told_events)
+        never_let_in(source, 2)
         result = free(source, tmp_path / "out.db")
     assert (result.pods, result.placed) == (2, 2)
     assert any("templates" in line for line in result.notes)
     assert [one[3] for one in lives(tmp_path / "out.db", "job-w-1")][:2] == ["", "n0"]
+
+
+def test_a_job_that_asks_for_pods_beyond_all_bounds_gets_some_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "PODS_MAX", 3)
+    with Ledger.open(str(tmp_path / "source.db"), create=True) as source:
+        never_let_in(source, 2**31 - 1)
+        result = free(source, tmp_path / "out.db")
+    assert result.pods == 3
+    assert "Job default/job asks for 2,147,483,647 pods: the first 3 of them were made" in result.notes
 
 
 def test_bad_input_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
