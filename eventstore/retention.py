@@ -19,7 +19,7 @@ from sqlalchemy import Connection, delete, func, insert, select, text
 from eventstore import schema
 from eventstore.backend import Backend, translated
 from eventstore.chain import GENESIS, batch_hash
-from eventstore.read import Reader, head_position, pruned_to
+from eventstore.positions import head_position, position_within, pruned_to
 from eventstore.snapshots import chain
 from eventstore.types import KEYED, LedgerCorrupt, PruneReport, SnapshotMissing
 from eventstore.verify import Prune, Walk, prune_record
@@ -61,7 +61,6 @@ _HEADS = "DELETE FROM stream_heads WHERE NOT EXISTS (SELECT 1 FROM streams s WHE
 
 def prune(
     backend: Backend,
-    reader: Reader,
     clock: Callable[[], int],
     *,
     before_position: int | None,
@@ -74,7 +73,7 @@ def prune(
         raise ValueError("give either before_position or before_time")
     size_before = backend.size()
     with translated(backend), backend.reading() as connection:
-        wanted = before_position if before_position is not None else first_at(connection, reader, before_time or 0)
+        wanted = before_position if before_position is not None else first_at(connection, before_time or 0)
         cut = cut_for(connection, min(wanted - 1, head_position(connection)), projections)
         if cut <= pruned_to(connection):
             return PruneReport(0, 0, 0, 0, 0, size_before, size_before)
@@ -89,12 +88,12 @@ def prune(
     return report._replace(size_before=size_before, size_after=backend.size())
 
 
-def first_at(connection: Connection, reader: Reader, observed_at: int) -> int:
+def first_at(connection: Connection, observed_at: int) -> int:
     """The first position of an event, of any cluster, that was observed at or after a time and is not late."""
     e, s = schema.events.c, schema.streams.c
     firsts = [head_position(connection) + 1]
     for id_, name in connection.execute(select(schema.clusters.c.id, schema.clusters.c.name)).all():
-        before = reader.position_within(connection, name, observed_at - 1)
+        before = position_within(connection, name, observed_at - 1)
         statement = (
             select(e.position)
             .join(schema.streams, s.id == e.stream_id)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from eventstore import schema
 from eventstore.backend import Backend, translated
-from eventstore.read import head_position, pruned_to
+from eventstore.positions import head_position, pruned_to
 from eventstore.types import StoreStats
 
 

@@ -267,7 +267,6 @@ class EventStore:
         """
         return prune(
             self.backend,
-            self._reader,
             self._clock,
             before_position=before_position,
             before_time=before_time,

@@ -21,7 +21,7 @@ from eventstore import schema
 from eventstore.backend import EVENT_COLUMNS, Backend, translated
 from eventstore.chain import GENESIS, NOTHING, batch_hash, canonical, digest, stream_key
 from eventstore.codec import Codec
-from eventstore.read import head_position
+from eventstore.positions import head_position
 from eventstore.snapshots import opened
 from eventstore.types import Finding, LedgerCorrupt, VerifyReport, is_observation
 

@@ -34,6 +34,7 @@ _APPEND = "eventstore/append.py"
 _CHAIN = "eventstore/chain.py"
 _CODEC = "eventstore/codec.py"
 _FOLLOW = "eventstore/follow.py"
+_POSITIONS = "eventstore/positions.py"
 _READ = "eventstore/read.py"
 _RETENTION = "eventstore/retention.py"
 _SNAPSHOTS = "eventstore/snapshots.py"
@@ -336,17 +337,17 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "position-at-before",
-        _READ,
-        "            elif row.high_water <= observed_at:",
-        "            elif row.high_water < observed_at:",
+        _POSITIONS,
+        "        elif row.high_water <= observed_at:",
+        "        elif row.high_water < observed_at:",
         "A moment is looked for one batch too early.",
         LOG,
     ),
     Mutant(
         "position-at-late",
-        _READ,
-        "                e.flags < schema.LATE,\n                s.cluster_id == cluster_id,",
-        "                e.flags < schema.LATE + schema.LATE,\n                s.cluster_id == cluster_id,",
+        _POSITIONS,
+        "            e.flags < schema.LATE,\n            s.cluster_id == cluster_id,",
+        "            e.flags < schema.LATE + schema.LATE,\n            s.cluster_id == cluster_id,",
         "A late event is taken for the last one before a moment.",
         _first("position_at_is_the_last_one_in_time"),
     ),
