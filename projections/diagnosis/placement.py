@@ -336,13 +336,13 @@ def schedulable(case: Case) -> Finding | None:
     fits = fits_now(case)
     if not case.pending or not fits:
         return None
+    rest = why = "the scheduler has yet to bind it"
+    if case.group_name and "PodGroup" in case.unwatched:
+        rest, why = "its PodGroup is not in the record", "whether its gang is whole is not known without its PodGroup"
     return Finding(
         verdict="schedulable",
-        causes=[
-            f"it would fit on {counted(len(fits), 'node')} at this position ({some(fits)}); "
-            "the scheduler has yet to bind it"
-        ],
-        summary=f"it fits on {some(fits)}; the scheduler has yet to bind it",
+        causes=[f"it would fit on {counted(len(fits), 'node')} at this position ({some(fits)}); {why}"],
+        summary=f"it fits on {some(fits)}; {rest}",
         since=case.since,
         evidence=node_evidence(case, fits[:1]),
     )

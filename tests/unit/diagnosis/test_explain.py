@@ -114,6 +114,10 @@ def test_a_record_that_never_looked_at_podgroups_shows_no_lack_of_one() -> None:
     for waiting in (case(pod(), unwatched=["PodGroup"]), case(pod(**GROUPED), pod_group=None, unwatched=["PodGroup"])):
         assert verdicts(waiting) == ["schedulable"]
         assert any("PodGroup" in note for note in explain(waiting).notes)
+    in_group = explain(case(pod(**GROUPED), pod_group=None, unwatched=["PodGroup"]))
+    assert in_group.summary.endswith("its PodGroup is not in the record")
+    assert "not known without its PodGroup" in in_group.causes[0]
+    assert explain(case(pod(), unwatched=["PodGroup"])).summary.endswith("the scheduler has yet to bind it")
 
 
 def test_a_pod_without_a_group_that_was_tried_is_not_blamed_on_it() -> None:
