@@ -99,7 +99,7 @@ def replay(
     scale_requests: ScaleOption = None,
     variant: VariantOption = None,
     seeds: SeedsOption = None,
-    workers: WorkersOption = 1,
+    workers: WorkersOption = None,
     dask: DaskOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
@@ -151,12 +151,12 @@ def replay(
 
 
 def refuse_together(
-    seed: int | None, seeds: str | None, workers: int, dask: str | None, out: str | None, *, resume: bool
+    seed: int | None, seeds: str | None, workers: int | None, dask: str | None, out: str | None, *, resume: bool
 ) -> None:
     """Misuse where two options contradict each other."""
     if seed is not None and seeds is not None:
         fail("--seed and --seeds: give one of them")
-    if workers > 1 and dask is not None:
+    if workers is not None and workers > 1 and dask is not None:
         fail("--workers are processes here, --dask is a cluster: give one of them")
     if resume and out is None:
         fail("--resume goes on with results: name them with --out")

@@ -70,7 +70,16 @@ SeedsOption = Annotated[
     str | None, typer.Option("--seeds", metavar="1..5", help="One replay for each of these seeds; also 1,2,7")
 ]
 WorkersOption = Annotated[
-    int, typer.Option("--workers", min=1, max=256, metavar="N", help="Replays at a time, on processes")
+    int | None,
+    typer.Option(
+        "--workers",
+        min=1,
+        max=256,
+        metavar="N",
+        help="Replays at a time, on processes; processes that share one shadow replay. Default: one replay at a time, "
+        "a long shadow replay on the machine's cores",
+        show_default=False,
+    ),
 ]
 DaskOption = Annotated[
     str | None, typer.Option("--dask", metavar="ADDRESS", help="Replay on the Dask cluster of this scheduler")

@@ -34,7 +34,7 @@ COLUMNS_MAX = 6
 """More replays than that are shown one a line."""
 
 
-def carry_out(jobs: Sequence[Job], *, workers: int = 1, dask: str | None = None) -> list[Ran]:
+def carry_out(jobs: Sequence[Job], *, workers: int | None = None, dask: str | None = None) -> list[Ran]:
     """Carries the jobs out with a bar on a terminal. A job that failed is told with its line. Ctrl-C ends those that
     run cleanly, then the command with 130, and the line says how to go on."""
     from vcledger.replay.workers import run_jobs

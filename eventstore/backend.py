@@ -56,6 +56,7 @@ class Backend(Protocol):
 
     name: str
     where: str
+    address: str
     engine: Engine
 
     def writing(self) -> AbstractContextManager[Connection]:

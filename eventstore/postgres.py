@@ -87,6 +87,7 @@ class PostgresBackend:
     ) -> None:
         self.url = url.set(drivername="postgresql+psycopg")
         self.where = url.render_as_string(hide_password=True)
+        self.address = url.render_as_string(hide_password=False)
         self._busy_timeout_ms = max(1, int(busy_timeout_seconds * 1000))
         self._read_only = read_only
         self._partition_events = partition_events

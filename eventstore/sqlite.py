@@ -58,7 +58,7 @@ class SQLiteBackend:
         self, path: Path, *, busy_timeout_seconds: float, read_only: bool = False, create: bool = False
     ) -> None:
         self.path = path
-        self.where = str(path)
+        self.where = self.address = str(path)
         self._busy_timeout_seconds = busy_timeout_seconds
         self._read_only = read_only
         self._mode = "ro" if read_only else "rwc" if create else "rw"

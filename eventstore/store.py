@@ -77,6 +77,11 @@ class EventStore:
         self._snapshots = Snapshots(backend, clock)
         self._leases = Leases(backend, clock)
 
+    @property
+    def address(self) -> str:
+        """What `open_store` opens it by once more, such as in another process. A URL's password is in it."""
+        return self.backend.address
+
     def close(self) -> None:
         self.backend.close()
 

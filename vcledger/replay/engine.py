@@ -104,6 +104,7 @@ def run_replay(
     keep: str | None = None,
     progress: Callable[[Progress], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    workers: int = 1,
 ) -> ReplayResult:
     """Runs the plan on the source, which is only read.
 
@@ -114,23 +115,30 @@ def run_replay(
               told to stop, or its result: it goes on with that as `out`, and `resume`
     progress  told now and then
     stop      asked now and then; once it says True the replay ends cleanly, with `finished` False
+    workers   processes that share one shadow replay of a long record; what comes out is the same. Who asks for several
+              must be a main module that can be imported (`if __name__ == "__main__":`)
     """
     cluster = source.cluster(plan.cluster)
     first, last = _range(source, plan)
-    decider = session_decider(plan.conf, plan.seed)
+    decider = decider_of(plan)
     job = Job(source, plan, cluster, first, last, decider, progress, stop or (lambda: False))
     if plan.mode == "shadow":
         if plan.changes:
             raise ShadowHasNoChanges("a shadow replay looks at what was recorded: changes need --mode free")
         from vcledger.replay.shadowing import run_shadow
 
-        return run_shadow(job, out, resume=resume, keep=keep)
+        return run_shadow(job, out, resume=resume, keep=keep, workers=workers)
     from vcledger.replay.freely import run_free
 
     if out is not None:
         return run_free(job, out, resume=resume)
     with TemporaryDirectory(prefix="vcledger-replay-") as folder:
         return replace(run_free(job, str(Path(folder) / "result.db"), resume=False), ledger="")
+
+
+def decider_of(plan: ReplayPlan) -> MakeDecider:
+    """Who decides in a replay of the plan."""
+    return session_decider(plan.conf, plan.seed)
 
 
 def _range(source: Ledger, plan: ReplayPlan) -> tuple[int, int]:

@@ -21,7 +21,7 @@ class Meter:
     def __init__(self) -> None:
         self.used: list[tuple[int, str, float]] = []
         self.room: list[tuple[int, str, float]] = []
-        self._nodes: dict[str, Mapping[str, float]] = {}
+        self.nodes: dict[str, Mapping[str, float]] = {}
 
     def take(self, now: int, amounts: Mapping[str, float]) -> None:
         """Somebody begins to hold the amounts."""
@@ -33,14 +33,14 @@ class Meter:
 
     def node(self, now: int, name: str, amounts: Mapping[str, float]) -> None:
         """What a node has from now on; nothing: it is gone."""
-        before = self._nodes.get(name, {})
+        before = self.nodes.get(name, {})
         if amounts == before:
             return
         for resource in {**before, **amounts}:
             change = amounts.get(resource, 0.0) - before.get(resource, 0.0)
             if change:
                 self.room.append((now, resource, change))
-        self._nodes[name] = amounts
+        self.nodes[name] = amounts
 
 
 def usage(

@@ -10,36 +10,18 @@ The cache is not in it: it is folded from the source again, and pods' objects ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from eventstore.types import Snapshot
 from vcledger.errors import VcledgerError
-from vcledger.ledger import Ledger
-from vcledger.replay.report import Divergence, ReplayResult
+from vcledger.replay.report import ReplayResult
 from vcledger.replay.result import ResultLedger
-from vcledger.replay.shadow import Answer, Open, Shadow
+from vcledger.replay.shadow import Asking
 
-if TYPE_CHECKING:
-    from vcledger.replay.shadowing import Sampler
-
-PROJECTION, VERSION = "shadow-replay", 2
-"""2: evictions are judged too."""
-
-MADE_ANEW = ("cache", "period", "evolve", "decider", "outcomes", "_events", "_ahead", "_payloads")
-"""What of a Shadow is not kept: it comes from the source and the plan."""
-
-TYPES: dict[str, Any] = {
-    "first": Divergence | None,
-    "waited": list[tuple[str, int]],
-    "_answers": dict[str, Answer],
-    "_open": dict[str, Open],
-    "evicted": dict[str, Open],
-}
-"""What of a Shadow is more than plain values."""
-
-_AT_ONCE = 500
+PROJECTION, VERSION = "shadow-replay", 3
+"""2: evictions are judged too. 3: what is in mind and the tally apart."""
 
 
 class StateMissing(VcledgerError):
@@ -47,47 +29,13 @@ class StateMissing(VcledgerError):
 
 
 class State(msgspec.Struct, frozen=True):
-    """`copied` is the source's position up to which the record is in the result ledger, None where it is not copied.
-    `pods` are the positions of the objects of waiting pods. With `result` the replay came to its end."""
+    """`copied` is the source's position up to which the record is in the result ledger, None where it is not copied;
+    `asking` what the Shadow had in mind, `tally` that of the notes. With `result` the replay came to its end."""
 
     copied: int | None
-    shadow: dict[str, Any] = {}
-    pods: dict[str, int] = {}
-    due: int = 0
-    held: dict[str, float] = {}
-    used: list[tuple[int, str, float]] = []
-    room: list[tuple[int, str, float]] = []
-    nodes: dict[str, dict[str, float]] = {}
+    asking: Asking = msgspec.field(default_factory=Asking)
+    tally: dict[str, Any] = {}
     result: ReplayResult | None = None
-
-
-def captured(shadow: Shadow, sampler: Sampler, copied: int | None) -> State:
-    """The state between two steps."""
-    fields = {name: value for name, value in vars(shadow).items() if name not in MADE_ANEW}
-    return State(
-        copied,
-        msgspec.to_builtins(fields),
-        {key: position for key, (position, _) in shadow._payloads.items()},
-        sampler.due,
-        sampler._held,
-        sampler.meter.used,
-        sampler.meter.room,
-        {name: dict(amounts) for name, amounts in sampler.meter._nodes.items()},
-    )
-
-
-def restored(state: State, shadow: Shadow, sampler: Sampler, source: Ledger) -> None:
-    """Puts a Shadow, over the events that follow, and its sampler where the state was."""
-    for name, value in state.shadow.items():
-        setattr(shadow, name, msgspec.convert(value, TYPES[name]) if name in TYPES else value)
-    wanted = list(state.pods.items())
-    for start in range(0, len(wanted), _AT_ONCE):
-        some = wanted[start : start + _AT_ONCE]
-        payloads = {stored.position: stored.payload for stored in source.store.get([at for _, at in some])}
-        shadow._payloads.update({key: (at, payloads[at]) for key, at in some})
-    sampler.due, sampler._held = state.due, state.held
-    sampler.meter.used, sampler.meter.room = state.used, state.room
-    sampler.meter._nodes = dict(state.nodes)
 
 
 def save(state: State, result: ResultLedger) -> None:
@@ -129,4 +77,4 @@ def leave(state: State, begin: Callable[[ResultLedger], None], path: str, cluste
         result.close()
 
 
-__all__ = ["State", "StateMissing", "captured", "leave", "load", "restored", "save"]
+__all__ = ["State", "StateMissing", "leave", "load", "save"]

@@ -1,114 +1,173 @@
 """A shadow replay from plan to result.
 
-Owns that order, the samples of utilization and the copy of the record in a result ledger. Must not know how a decision
-is judged. Called by `vcledger.replay.engine`.
+Owns that order, and the copy of the record in a result ledger. Must not know how a decision is judged, nor where a
+piece of the record is replayed. Called by `vcledger.replay.engine`.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace as changed
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
-from eventstore.types import NewEvent, StoredEvent
-from projections.cache import Cache
-from projections.cache.state import PodRef
-from vcledger.folding import Folder, collector_paused
-from vcledger.ledger import cache_projection
-from vcledger.replay.deciding import PodOf
-from vcledger.replay.figures import Meter, usage, waits
+from eventstore.types import RECOMPUTED, NewEvent, StoredEvent, StreamId
+from vcledger.replay.figures import STRETCHES, usage, waits
 from vcledger.replay.freely import origin_of_job
 from vcledger.replay.inputs import CHANGES
-from vcledger.replay.notes import impossible, passed_over, without_nodes
+from vcledger.replay.notes import passed_over
 from vcledger.replay.report import Counts, Progress, ReplayResult
 from vcledger.replay.result import ResultLedger
-from vcledger.replay.shadow import Shadow, events_of
-from vcledger.replay.shadow_state import State, captured, leave, load, restored, save
-from volcano.objects.core import Pod
-from volcano.objects.resource import Resource
+from vcledger.replay.shadow import Asking
+from vcledger.replay.shadow_pieces import SHARED_FROM, Ended, Piece, Work, asks_stayers, cut, walk
+from vcledger.replay.shadow_state import State, leave, load, save
+from vcledger.replay.shadow_tally import AnyNote, Said, Tally
+from volcano.events import catalog
 
 if TYPE_CHECKING:
     from vcledger.replay.engine import Job
 
-SAMPLES = 60
-"""Moments at which what is in use is looked at."""
-
-TOLD_EACH = 1024
-"""Events between two looks at `stop` and two words of progress."""
+NUMBERED = ("CycleStarted", "CycleEnded")
+"""What the session says with the number of its question in it."""
 
 
-class Sampler:
-    """What is in use and what there is, looked at now and then."""
+class Copying:
+    """The record, and between its events what the session says, on their way into a result ledger."""
 
-    def __init__(self, start: int, end: int) -> None:
-        self.meter = Meter()
-        self._every = max(1, (end - start) // SAMPLES)
-        self.due = start
-        self._held: dict[str, float] = {}
+    def __init__(self, job: Job, result: ResultLedger, copied: int) -> None:
+        self.job, self.result, self.copied = job, result, copied
 
-    def look(self, cache: Cache, now: int) -> None:
-        """A sample; the next one is wanted at `due`."""
-        self.due = now + self._every
-        held: dict[str, float] = {}
-        there: dict[str, float] = {}
-        for name in cache.node_objects:
-            info = cache.nodes[name]
-            _add(held, info.used)
-            _add(there, info.allocatable)
-        self.meter.give_back(now, self._held)
-        self.meter.take(now, held)
-        self.meter.node(now, "all", there)
-        self._held = held
+    def up_to(self, position: int) -> None:
+        """The record up to a position."""
+        if position <= self.copied:
+            return
+        record = self.job.source.store.read(after=self.copied, to=position, cluster=self.job.cluster, late=False)
+        for stored in record:
+            self.result.copied(_copy(stored))
+            self.result.step_ended()
+        self.copied = position
 
-
-def _add(into: dict[str, float], resource: Resource) -> None:
-    """Adds amounts by name, which stand in the order in which they came: cpu, memory, then scalars by name."""
-    scalars = resource.scalars or {}
-    if "cpu" not in into:
-        into["cpu"] = into["memory"] = 0.0
-    if not scalars.keys() <= into.keys():
-        into |= {name: into.get(name, 0.0) for name in sorted(scalars)}
-    into["cpu"] += resource.milli_cpu
-    into["memory"] += resource.memory
-    for name, amount in scalars.items():
-        into[name] += amount
+    def say(self, said: Said, before: int) -> None:
+        """What was said in a question, `before` which there were so many that its number does not count."""
+        self.up_to(said.position - 1)
+        number, result = said.number + before, self.result
+        for kind, namespace, name, uid, type_, family, schema, payload in said.events:
+            if before and type_ in NUMBERED:
+                event = catalog.decode(type_, schema, kind, payload)
+                payload = catalog.encode(msgspec.structs.replace(event, cycle=number)).payload
+            stream = StreamId(result.cluster, kind, namespace, name, uid)
+            result.copied(
+                NewEvent(stream, type_, family, result.now, payload, schema, RECOMPUTED, None, False, False, "", None,
+                         number)
+            )  # fmt: skip
 
 
-def run_shadow(job: Job, out: str | None, *, resume: bool, keep: str | None = None) -> ReplayResult:
+def _copy(stored: StoredEvent) -> NewEvent:
+    return NewEvent(
+        stored.stream, stored.type, stored.family, stored.observed_at, stored.payload, stored.schema, stored.known,
+        stored.resource_version, stored.gone, False, stored.about, None, stored.cycle,
+    )  # fmt: skip
+
+
+class Run:
+    """What comes of the notes, piece after piece: their tally, and the result ledger if there is one."""
+
+    def __init__(self, job: Job, tally: Tally, copying: Copying | None) -> None:
+        self.job, self.tally, self.copying = job, tally, copying
+        self._before = 0
+
+    def piece_begins(self, number: int) -> None:
+        """The next notes are of a piece that counts its questions from this number on."""
+        self._before = self.tally.asked - number
+
+    def take(self, note: AnyNote) -> None:
+        """One more note."""
+        if type(note) is Said:
+            if self.copying is not None:
+                self.copying.say(note, self._before)
+        else:
+            note.into(self.tally)
+
+    def moved(self, asking: Asking) -> bool:
+        """So far it has come in this process. True: it is to stop."""
+        self.tell(asking.position, asking.now)
+        return self.job.stop()
+
+    def tell(self, position: int, now: int) -> None:
+        """Tells how far it has come."""
+        job, tally = self.job, self.tally
+        if job.progress is not None:
+            job.progress(Progress(position, job.first, job.last, now, tally.asked, tally.decisions))
+
+
+def run_shadow(job: Job, out: str | None, *, resume: bool, keep: str | None = None, workers: int = 1) -> ReplayResult:
     """Runs a shadow replay, or goes on with one; with `out` the record and what the session says of it are written
-    there. `keep`: where one without `out` leaves what it needs to go on, or what came of it."""
+    there. `keep`: where one without `out` leaves what it needs to go on, or what came of it. On `workers` processes
+    where the record is long enough for that, which changes nothing in what comes out."""
     if out is None:
-        return _run_from(job, None, "", keep)
+        return _run_from(job, None, "", keep, workers)
     result = ResultLedger(out, job.cluster, resume=resume)
     try:
-        return _run_from(job, result, out, None)
+        return _run_from(job, result, out, None, workers)
     finally:
         result.close()
 
 
-def _run_from(job: Job, result: ResultLedger | None, out: str, keep: str | None) -> ReplayResult:
+def _run_from(job: Job, result: ResultLedger | None, out: str, keep: str | None, workers: int) -> ReplayResult:
     """From the beginning, or from where the result ledger says that it stopped."""
-    start, end = _times(job)
+    times = _times(job)
     state = None
     if result is not None:
-        result.begin(origin_of_job(job), start)
+        result.begin(origin_of_job(job), times[0])
         state = load(result)
     if state is not None and state.result is not None:
         return state.result
-    shadow = _shadow(job, state.shadow["position"] if state is not None else job.first)
-    sampler = Sampler(start, end)
-    copied: int | None = job.first if result is not None else None
+    work = _work(job, times, says=result is not None)
+    tally, asking = Tally(work.start, work.every), Asking(position=job.first)
+    copied = job.first if result is not None else None
     if result is not None and state is not None:
-        restored(state, shadow, sampler, job.source)
-        copied, result.now = state.copied, result.ledger.store.high_water(job.cluster) or start
-    finished, copied = _run(job, shadow, sampler, result, copied)
-    if not finished:
-        _keep(job, result, captured(shadow, sampler, copied), keep, start)
-    shadow.close()
-    told = _report(job, shadow, sampler, (start, end), finished=finished, ledger=out if copied is not None else "")
-    if finished:
-        _keep(job, result, State(copied, result=told), keep, start)
+        tally.put_back(state.tally)
+        asking, copied, result.now = state.asking, state.copied, result.ledger.store.high_water(job.cluster) or times[0]
+    copying = Copying(job, result, copied) if result is not None and copied is not None else None
+    ended = _run(job, work, Run(job, tally, copying), asking, workers)
+    if not ended.finished:
+        copied = copying.copied if copying is not None else None
+        _keep(job, result, State(copied, ended.asking, tally.kept()), keep, times[0])
+    tally.close()
+    told = _report(job, tally, ended, times, ledger=out if copying is not None else "")
+    if ended.finished:
+        _keep(job, result, State(None, result=told), keep, times[0])
     return told
+
+
+def _run(job: Job, work: Work, run: Run, asking: Asking, workers: int) -> Ended:
+    """All that is left of the record, here or on processes; what is in mind at the end, questions counted from the
+    replay's beginning."""
+    after = asking.position
+    if workers > 1 and job.last - after >= SHARED_FROM:
+        from vcledger.replay.shadow_workers import run_pieces
+
+        pieces = cut(job.source, work, after, job.last, workers)
+        ended = run_pieces(run, job.source.store.address, work, pieces, asking, workers)
+    else:
+        run.piece_begins(asking.number)
+        piece = Piece(after, job.last, ends=True)
+        ended = walk(job.source, work, piece, asking, job.decider, run.take, run.moved)
+    if run.copying is not None:
+        run.copying.up_to(job.last if ended.finished else ended.asking.position)
+    run.tell(job.last if ended.finished else ended.asking.position, ended.asking.now)
+    ended.asking.number = run.tally.asked
+    return ended
+
+
+def _work(job: Job, times: tuple[int, int], *, says: bool) -> Work:
+    model, options = job.ways()
+    stays = asks_stayers(job.source, job.cluster, options, job.first, job.last)
+    plan = changed(job.plan, cluster=job.cluster, model=model, options=options)
+    return Work(
+        plan, job.cluster, model, options, stays, times[0], max(1, (times[1] - times[0]) // STRETCHES), says
+    )  # fmt: skip
 
 
 def _keep(job: Job, result: ResultLedger | None, state: State, keep: str | None, start: int) -> None:
@@ -120,88 +179,12 @@ def _keep(job: Job, result: ResultLedger | None, state: State, keep: str | None,
         leave(state, lambda at: at.begin(origin_of_job(job), start), keep, job.cluster)
 
 
-def _shadow(job: Job, after: int) -> Shadow:
-    """A shadow in the state at a position, over the events after it."""
-    model, config = job.ways()
-    projection = cache_projection(model, config)
-    cache = Folder(job.source.store).at(projection, job.cluster, after)
-    events = events_of(job.source.store, job.cluster, after, job.last)
-    shadow = Shadow(cache, events, round(job.plan.period_seconds * 1_000_000))
-    shadow.decider = job.decider(cache, _pods(job, shadow))
-    return shadow
-
-
-def _pods(job: Job, shadow: Shadow) -> PodOf:
-    """Where the objects of pods come from: this run, or for older ones the source."""
-
-    def pod_of(ref: PodRef) -> Pod | None:
-        found = shadow.pod_of(ref)
-        if found is None:
-            older = job.source.objects([ref.position]).get(ref.position)
-            found = older if isinstance(older, Pod) else None
-        return found
-
-    return pod_of
-
-
 def _times(job: Job) -> tuple[int, int]:
     start = job.source.observed_at(max(1, job.first), job.cluster)
     first = next(job.source.store.read(after=job.first, to=job.last, cluster=job.cluster, late=False, limit=1), None)
     if start is None:
         start = first.observed_at if first is not None else 0
     return start, job.source.observed_at(job.last, job.cluster) or start
-
-
-def _run(
-    job: Job, shadow: Shadow, sampler: Sampler, result: ResultLedger | None, copied: int | None
-) -> tuple[bool, int | None]:
-    """Steps until the end or until it is to stop: whether it came to the end, and up to where the record is copied;
-    None where it is not."""
-    count = 0
-    with collector_paused():
-        while (event := shadow.step()) is not None:
-            count += 1
-            if shadow.now >= sampler.due:
-                sampler.look(shadow.cache, shadow.now)
-            if result is not None and copied is not None:
-                copied = _write(job, shadow, result, copied, event.recorded.position)
-            shadow.outcomes.clear()
-            if count % TOLD_EACH == 0:
-                if job.progress is not None:
-                    job.progress(_progress(job, shadow))
-                if job.stop():
-                    return False, copied
-    if result is not None and copied is not None:
-        copied = _write(job, shadow, result, copied, job.last)
-    if job.progress is not None:
-        job.progress(_progress(job, shadow))
-    return True, copied
-
-
-def _write(job: Job, shadow: Shadow, result: ResultLedger, copied: int, to: int) -> int:
-    """The record up to `to`, then what the session said of it."""
-    assert shadow.decider is not None
-    said = [pair for outcome in shadow.outcomes for pair in shadow.decider.events(outcome)]
-    for stored in job.source.store.read(after=copied, to=to - 1 if said else to, cluster=job.cluster, late=False):
-        result.copied(_copy(stored))
-    for subject, event in said:
-        result.decided(subject, event, cycle=shadow.asked)
-    if said:
-        for stored in job.source.store.read(after=to - 1, to=to, cluster=job.cluster, late=False):
-            result.copied(_copy(stored))
-    result.step_ended()
-    return to
-
-
-def _copy(stored: StoredEvent) -> NewEvent:
-    return NewEvent(
-        stored.stream, stored.type, stored.family, stored.observed_at, stored.payload, stored.schema, stored.known,
-        stored.resource_version, stored.gone, False, stored.about, None, stored.cycle,
-    )  # fmt: skip
-
-
-def _progress(job: Job, shadow: Shadow) -> Progress:
-    return Progress(shadow.position, job.first, job.last, shadow.now, shadow.asked, shadow.decisions)
 
 
 def _late(job: Job) -> int:
@@ -212,32 +195,30 @@ def _late(job: Job) -> int:
     )
 
 
-def _report(
-    job: Job, shadow: Shadow, sampler: Sampler, times: tuple[int, int], *, finished: bool, ledger: str
-) -> ReplayResult:
-    counts = Counts(**shadow.counts)
-    notes = [*passed_over(_late(job)), *without_nodes(shadow.cache), *impossible(shadow.cache)]
+def _report(job: Job, tally: Tally, ended: Ended, times: tuple[int, int], *, ledger: str) -> ReplayResult:
+    counts = Counts(**tally.counts)
+    notes = [*passed_over(_late(job)), *ended.notes]
     if counts.unknown_node:
         notes.append(
             f"of {counts.unknown_node} pods that ran the record does not say on which node: there is no decision to "
             "compare with; --mode free replays them"
         )
-    used = usage(sampler.meter.used, sampler.meter.room, *times)
+    stopped_at = None if ended.finished else ended.asking.position
     return replace(
-        job.result(times, ledger, None if finished else shadow.position),
-        events=job.last - job.first if finished else shadow.position - job.first,
-        cycles=shadow.asked,
-        pods=shadow.pods,
+        job.result(times, ledger, stopped_at),
+        events=(job.last if stopped_at is None else stopped_at) - job.first,
+        cycles=tally.asked,
+        pods=tally.pods,
         placed=counts.same_node + counts.other_node + counts.infeasible + counts.only_here,
-        pending_recorded=shadow.pending(),
-        placed_recorded=shadow.decisions + counts.unknown_node,
+        pending_recorded=ended.pending,
+        placed_recorded=tally.decisions + counts.unknown_node,
         counts=counts,
-        waits_recorded=waits(shadow.waited),
-        usage_recorded=used,
+        waits_recorded=waits(tally.waited),
+        usage_recorded=usage(tally.meter.used, tally.meter.room, *times),
         evictions=counts.evicted_same + counts.evicted_only_here,
-        evictions_recorded=shadow.evictions_recorded,
-        gangs_broken_recorded=shadow.gangs_broken,
-        divergence=shadow.first,
-        divergences=shadow.divergences,
+        evictions_recorded=tally.evictions_recorded,
+        gangs_broken_recorded=tally.gangs_broken,
+        divergence=tally.first,
+        divergences=tally.divergences,
         notes=notes,
     )

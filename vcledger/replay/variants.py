@@ -285,13 +285,17 @@ def tried_again(job: Job) -> Job:
     return job
 
 
-def perform(job: Job, progress: Callable[[Progress], None] | None, stop: Callable[[], bool] | None) -> Ran:
-    """Carries a job out, in this process. Errors that concern the job alone come back as its line."""
+def perform(
+    job: Job, progress: Callable[[Progress], None] | None, stop: Callable[[], bool] | None, sharing: int = 1
+) -> Ran:
+    """Carries a job out, in this process; up to `sharing` more of them share a long shadow replay. Errors that concern
+    the job alone come back as its line."""
     try:
         with Ledger.open(job.db, read_only=True) as source:
             result = run_replay(
-                source, job.plan, out=job.out, resume=job.resume, keep=job.keep, progress=progress, stop=stop
-            )
+                source, job.plan, out=job.out, resume=job.resume, keep=job.keep, progress=progress, stop=stop,
+                workers=sharing,
+            )  # fmt: skip
     except StoppedReading:
         return Ran(job.label)
     except (VcledgerError, EventStoreError, OSError) as error:

@@ -10,19 +10,17 @@ to another one: a free replay with a result ledger goes on there, others begin a
 from __future__ import annotations
 
 import multiprocessing
-import signal
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from typing import Any, Protocol
 
 from vcledger.replay.engine import Progress
+from vcledger.replay.processes import DEATHS_MAX, POLL_SECONDS, deaf
 from vcledger.replay.variants import Job, Ran, perform, refuse_confs, refuse_held, tried_again
 
-POLL_SECONDS = 0.2
-DEATHS_MAX = 3
-"""So often workers may die, without any job coming to its end in between."""
+SHARING_MAX = 4
 
 SHARE = 1_000_000
 """The whole of a job, in the array that its worker tells its progress through."""
@@ -56,8 +54,15 @@ def share_of(progress: Progress) -> float:
     return min(1.0, max(0.0, (progress.position - progress.first) / whole)) if whole > 0 else 0.0
 
 
-def run_here(jobs: Sequence[Job], watcher: Watcher, stop: Callable[[], bool]) -> list[Ran]:
-    """One after the other, in this process. Those that had not begun when `stop` said True are missing."""
+def cores() -> int:
+    """The processes that share one long shadow replay unless a number is asked for: the cores that this one may use, up
+    to SHARING_MAX, as each takes some hundred megabytes."""
+    return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, SHARING_MAX)
+
+
+def run_here(jobs: Sequence[Job], watcher: Watcher, stop: Callable[[], bool], sharing: int = 1) -> list[Ran]:
+    """One after the other, in this process; up to `sharing` processes share a long shadow replay. Those that had not
+    begun when `stop` said True are missing."""
     found: list[Ran] = []
     for number, job in enumerate(jobs):
         if stop():
@@ -66,7 +71,7 @@ def run_here(jobs: Sequence[Job], watcher: Watcher, stop: Callable[[], bool]) ->
         def progress(at: Progress, number: int = number) -> None:
             watcher.moved(number, share_of(at))
 
-        ran = perform(job, progress, stop)
+        ran = perform(job, progress, stop, sharing)
         watcher.done(number, ran)
         found.append(ran)
     return found
@@ -82,17 +87,6 @@ def _begin(told: Any) -> None:
     """A worker's first act."""
     global _told  # noqa: PLW0603 - the pool hands its shared memory to a worker only here
     _told = told
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes that begin meanwhile never hear Ctrl-C, which a terminal sends to all of them: they are told to stop by
-    the one that waits for them, which hears it at the end of this."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(number: int, job: Job) -> Ran:
@@ -141,7 +135,7 @@ def _one_pool(
     running: dict[Future[Ran], int] = {}
     died = False
     try:
-        with _deaf():
+        with deaf():
             for number, job in waiting.items():
                 running[pool.submit(_work, number, job)] = number
         while running:
@@ -168,15 +162,16 @@ def _one_pool(
 def run_jobs(
     jobs: Sequence[Job],
     *,
-    workers: int = 1,
+    workers: int | None = 1,
     dask: str | None = None,
     watcher: Watcher | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> list[Ran]:
     """Carries the jobs out, `workers` at a time on processes of this machine, or on the Dask cluster whose scheduler is
-    at `dask`. What came of each, in the order of the jobs; once `stop` says True those that run end cleanly, with
-    `finished` False, and the rest are missing. ConfInvalid, PluginUnusable, ResultExists, DaskMissing,
-    DaskUnreachable."""
+    at `dask`. A single one is shared by so many processes where it is a long shadow replay; None: jobs one after the
+    other, each by as many as `cores` says. What came of each, in the order of the jobs; once `stop` says True those
+    that run end cleanly, with `finished` False, and the rest are missing. ConfInvalid, PluginUnusable, ResultExists,
+    DaskMissing, DaskUnreachable."""
     watcher, stop = watcher or Blind(), stop or (lambda: False)
     refuse_confs(jobs)
     refuse_held(jobs)
@@ -184,9 +179,9 @@ def run_jobs(
         from vcledger.replay.on_dask import run_on_dask
 
         return run_on_dask(jobs, dask, watcher, stop)
-    if workers > 1 and len(jobs) > 1:
+    if workers is not None and workers > 1 and len(jobs) > 1:
         return run_on_processes(jobs, workers, watcher, stop)
-    return run_here(jobs, watcher, stop)
+    return run_here(jobs, watcher, stop, cores() if workers is None else workers)
 
 
-__all__ = ["Blind", "Watcher", "run_here", "run_jobs", "run_on_processes", "share_of"]
+__all__ = ["Blind", "Watcher", "cores", "run_here", "run_jobs", "run_on_processes", "share_of"]

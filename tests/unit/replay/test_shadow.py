@@ -13,7 +13,7 @@ from tests.unit.replay.fake import FirstFit
 from tests.unit.replay.traces import Gang, Stage, group, ledger_of, member, queue
 from tests.unit.vcledger.build import node, seen
 from vcledger.ledger import Ledger
-from vcledger.replay import shadowing
+from vcledger.replay import shadow_pieces, shadowing
 from vcledger.replay.engine import Job, ReplayPlan, ReplayResult, ShadowHasNoChanges, run_replay
 from vcledger.replay.whatif import RemoveNodes
 from vcledger.scheduler.session.outcome import Outcome
@@ -257,7 +257,7 @@ def test_what_cannot_be_asked_for_is_refused(tmp_path: Path) -> None:
 
 
 def test_stops_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadowing, "TOLD_EACH", 2)
+    monkeypatch.setattr(shadow_pieces, "TOLD_EACH", 2)
     with Ledger.open(ledger_of(SAME, tmp_path / "source.db"), read_only=True) as source:
         job = Job(source, ReplayPlan(), "c", 0, source.store.head(), FirstFit, None, lambda: True)
         result = shadowing.run_shadow(job, None, resume=False)

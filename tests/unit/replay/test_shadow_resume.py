@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.unit.replay.fake import FirstFit
 from tests.unit.replay.traces import Gang, Stage, ledger_of
 from vcledger.ledger import Ledger
-from vcledger.replay import shadow_state, shadowing
+from vcledger.replay import shadow_pieces, shadow_state, shadowing
 from vcledger.replay.digest import result_digest
 from vcledger.replay.engine import Job, ReplayPlan, ReplayResult
 from vcledger.replay.result import AnotherPlan
@@ -29,7 +29,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def looks_up_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadowing, "TOLD_EACH", 1)
+    monkeypatch.setattr(shadow_pieces, "TOLD_EACH", 1)
 
 
 def shadow(
