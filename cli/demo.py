@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from cli.common import fail
-from vcledger.demo import Step, steps
+from vcledger.demo import FOLDER, Step, steps
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def walk(walked: list[Step], db: str) -> None:
     """Says, shows and runs each step as the command that a person would type."""
     from cli.main import app
 
-    typer.echo("Each step is a command as one would type it, with VCLEDGER_DB naming the ledger.")
+    typer.echo(f"Each step is a command as one would type it in {FOLDER.parent}, with VCLEDGER_DB naming the ledger.")
     for number, step in enumerate(walked, 1):
         typer.echo(f"\n--- {number}. {step.says}")
         typer.echo(f"$ vcledger {shlex.join(short(word) for word in step.command)}")

@@ -302,8 +302,8 @@ def render_data(rows: list[Row], output: Output) -> None:
     if output is not Output.name:
         render.data(rows, output)
         return
-    for row in rows:
-        typer.echo(f"{row['kind']}/{row['name']}")
+    for row in rows:  # several markers may have one name; `at` tells them apart, and is what --at takes
+        typer.echo(f"{row['kind']}/{row.get('at') or row['name']}")
 
 
 def show(rows: list[Row], plural: str, *, wide: bool, namespaced: bool) -> None:

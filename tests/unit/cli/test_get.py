@@ -230,6 +230,8 @@ def test_markers_can_be_copied_into_at(call: Call, unschedulable: Path) -> None:
     until = call("get", "markers", "--at", PENDING, "-o", "name", db=unschedulable).stdout.split()
     assert len(until) == 1
     assert call("get", "marker/many-pending", "-o", "name", db=unschedulable).stdout.split() == until
+    every = call("get", "markers", "-o", "name", db=unschedulable).stdout.split()
+    assert [name.replace("/", ":") for name in every] == [at for at, *_ in rows], "names that are no two markers'"
 
 
 def test_gaps_and_clusters_of_the_whole_ledger_or_of_one(call: Call, tmp_path: Path) -> None:
