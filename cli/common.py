@@ -144,7 +144,8 @@ SchedulerArgsOption = Annotated[
     typer.Option(
         "--scheduler-args",
         metavar="FILE",
-        help="The scheduler's own command line, for the flags that its cache depends on (--ignored-provisioners, ...)",
+        help="The scheduler's own command line, for the flags that its cache and its sessions depend on"
+        " (--ignored-provisioners, ...)",
     ),
 ]
 

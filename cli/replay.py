@@ -116,7 +116,7 @@ def replay(
     """
     from vcledger.replay.engine import ReplayPlan
     from vcledger.replay.variants import make_jobs, read_seeds, read_variant
-    from vcledger.schedulerargs import config_of
+    from vcledger.schedulerargs import config_of, sampling_of
 
     variants = [read_variant(text, read_conf_text) for text in variant or ()]
     options = base_options(add_nodes, remove_node, set_, scale_requests)
@@ -124,12 +124,14 @@ def replay(
     if mode is Mode.shadow and changed:
         fail("--mode shadow follows the record: what is changed needs --mode free")
     refuse_together(seed, seeds, workers, dask, out, resume=resume)
+    given = None if scheduler_args is None else read_text(str(scheduler_args))
     plan = ReplayPlan(
         mode="free" if mode is Mode.free or (mode is None and changed) else "shadow",
         conf="" if config is None else read_conf_text(str(config)),
         seed=seed or 0,
         model=None if model is None else Model(model).value,
-        options=None if scheduler_args is None else config_of(read_text(str(scheduler_args))),
+        options=None if given is None else config_of(given),
+        sampling=sampling_of(given or ""),
     )
     jobs = make_jobs(
         plan,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,6 +62,26 @@ def schedule(
         Path | None,
         typer.Option("--config", metavar="FILE", help="Volcano's configuration; without it Volcano's default one"),
     ] = None,
+    minimum_feasible_nodes: Annotated[
+        int,
+        typer.Option("--minimum-feasible-nodes", min=1, metavar="N", help="Look at all nodes of up to so many"),
+    ] = 100,
+    minimum_percentage: Annotated[
+        int,
+        typer.Option(
+            "--minimum-percentage-nodes-to-find", min=1, max=100, metavar="N", help="Find at least so many in 100"
+        ),
+    ] = 5,
+    percentage: Annotated[
+        int,
+        typer.Option(
+            "--percentage-nodes-to-find",
+            min=0,
+            max=100,
+            metavar="N",
+            help="Stop looking after so many nodes in 100 that would do. 0: the fewer the more there are",
+        ),
+    ] = 0,
     lock: Annotated[
         str,
         typer.Option("--lock", metavar="NS/NAME", help="The leader lock: a Lease; none: run without one, alone"),
@@ -104,6 +125,7 @@ def schedule(
     from vcledger.runtime.wire import WirePort
     from vcledger.schedule.scheduler import Options, Scheduler
     from vcledger.scheduler.session.conf import DEFAULT_CONF, read_conf
+    from vcledger.scheduler.session.sampling import Sampling
 
     refuse_no_labels(node_selector or ())
     session = read_conf(DEFAULT_CONF if config is None else text_of(config))
@@ -119,7 +141,7 @@ def schedule(
         take_over=take_over,
         default_queue=default_queue,
         node_selectors=tuple(node_selector or ()),
-        session=session,
+        session=replace(session, sampling=Sampling(minimum_feasible_nodes, minimum_percentage, percentage)),
         beside=beside,
     )
     end = None if lasting is None else seconds_of("--for", lasting)

@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,7 +30,7 @@ from vcledger.proof_trial import TrialSpeaker
 from vcledger.proof_words import ANSWER, KINDS, MISSED, WORD_FOR_WORD, Compared, Speaks, compare_words
 from vcledger.proof_words import HOWS as WORD_HOWS
 from vcledger.scheduler.session.conf import SessionConf, read_conf
-from vcledger.schedulerargs import config_of
+from vcledger.schedulerargs import config_of, sampling_of
 
 TOTAL = "all"
 
@@ -255,7 +255,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         conf = read_conf(asked.conf.read_text(encoding="utf-8")) if asked.conf is not None else None
         config = DEFAULT_CONFIG
         if asked.scheduler_args is not None:
-            config = config_of(asked.scheduler_args.read_text(encoding="utf-8"))
+            text = asked.scheduler_args.read_text(encoding="utf-8")
+            config = config_of(text)
+            conf = replace(conf, sampling=sampling_of(text)) if conf is not None else None
         with Ledger.open(asked.ledger, read_only=True) as ledger:
             found = proof(
                 ledger,

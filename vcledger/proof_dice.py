@@ -9,33 +9,35 @@ one that it could have taken when no node scores better, or when it lies on a st
 which goes on at its beginning, with as many that would do as are enough and none that scores better. The list's order
 is the cache's. That a stretch began where the one before it ended is not asked for, as that goes on over all cycles.
 
-Source: SelectBestNodeAndScore, CalculateNumOfFeasibleNodesToFind (with the defaults of its options) and
-predicateHelper.PredicateNodes in Volcano's pkg/scheduler/util.
+Source: SelectBestNodeAndScore and predicateHelper.PredicateNodes in Volcano's pkg/scheduler/util. How many are
+enough is said by `session.sampling`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable
+from vcledger.scheduler.session.sampling import DEFAULT_SAMPLING, Sampling
 
 BEST, SAMPLED, LOWER, REFUSED = "among the best", "best of a sample", "not the best", "does not fit"
 """What a recorded node is where the session has a choice: of the best score; best of what a sample may have left; one
 that others are better than; or none of those that would do."""
 
-ALL_UP_TO, MOST, LEAST = 100, 50, 5
-"""Up to so many nodes all are looked at; of more, so many in 100 at most and at least."""
 
+class Throws(Protocol):
+    """What decides on nodes in place of a session."""
 
-def sample_size(nodes: int) -> int:
-    """How many nodes that would do are enough, in a cluster of so many."""
-    if nodes <= ALL_UP_TO:
-        return nodes
-    return max(nodes * max(MOST - nodes // 125, LEAST) // 100, ALL_UP_TO)
+    def choose(
+        self, nodes: NodeTable, task: SessionTask, rows: NDArray[np.intp], scores: NDArray[np.float64]
+    ) -> int | None:
+        """See `framework.Chooser`."""
 
 
 class Dice:
@@ -44,8 +46,15 @@ class Dice:
     names of the nodes in the order in which the scheduler looks at them; what is not there comes last, by name. `stood`
     is what each was, by uid, for the first time that the session had to choose."""
 
-    def __init__(self, thrown: Mapping[str, str], order: Sequence[str] = (), *, always: bool = False) -> None:
-        self.thrown, self.always = thrown, always
+    def __init__(
+        self,
+        thrown: Mapping[str, str],
+        order: Sequence[str] = (),
+        *,
+        always: bool = False,
+        sampling: Sampling = DEFAULT_SAMPLING,
+    ) -> None:
+        self.thrown, self.always, self.sampling = thrown, always, sampling
         self.place = {name: place for place, name in enumerate(order)}
         self.stood: dict[str, str] = {}
 
@@ -57,13 +66,14 @@ class Dice:
         if name is None:
             return None
         here = np.flatnonzero(rows == nodes.row.get(name, -1))
+        here = here[scores[here] > -math.inf]
         what = self._what(nodes, rows, scores, int(here[0])) if len(here) else REFUSED
         self.stood.setdefault(task.uid, what)
         return int(rows[here[0]]) if len(here) and (self.always or what != LOWER) else None
 
     def _what(self, nodes: NodeTable, rows: NDArray[np.intp], scores: NDArray[np.float64], at: int) -> str:
         """What the node at that index of `rows` is beside the others."""
-        better, enough = scores > scores[at], sample_size(len(nodes))
+        better, enough = scores > scores[at], self.sampling.enough(len(nodes))
         if not better.any():
             return BEST
         if int(better.sum()) > len(scores) - enough:
@@ -85,4 +95,4 @@ def longest_run(better: NDArray[np.bool_], at: int) -> int:
     return int(after - before - 1)
 
 
-__all__ = ["BEST", "LOWER", "REFUSED", "SAMPLED", "Dice", "longest_run", "sample_size"]
+__all__ = ["BEST", "LOWER", "REFUSED", "SAMPLED", "Dice", "Throws", "longest_run"]

@@ -15,10 +15,12 @@ from projections.cache.state import Cache
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.reasons import Reason
 from projections.diagnosis.words import scheduler_table
-from vcledger.proof_dice import Dice
+from vcledger.proof_dice import Dice, Throws
 from vcledger.scheduler.session.conf import SessionConf
+from vcledger.scheduler.session.framework import PluginFactory
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.outcome import Outcome
+from vcledger.scheduler.session.plugins import BUILTIN
 from vcledger.scheduler.session.run import run
 from vcledger.why_views import Views, assumed_on, lone_task, task_view
 from volcano.objects.core import Pod
@@ -48,7 +50,7 @@ class SessionSpeaker:
         seed: int = 0,
     ) -> None:
         self.ledger, self.cache, self.free, self.in_flight = ledger, cache, free, in_flight
-        self.conf, self.seed, self.dice = conf, seed, Dice(thrown, cache.node_list)
+        self.conf, self.seed, self.dice = conf, seed, Dice(thrown, cache.node_list, sampling=conf.sampling)
 
     def of_pod(self, key: str, uid: str) -> str | None:
         """See `vcledger.proof_words.Speaker`."""
@@ -100,12 +102,13 @@ def decide(
     cache: Cache,
     free: frozenset[str],
     in_flight: Mapping[str, str],
-    dice: Dice,
+    dice: Throws,
     *,
     conf: SessionConf,
     seed: int = 0,
+    plugins: Mapping[str, PluginFactory] = BUILTIN,
 ) -> Outcome:
-    """A cycle on a state. `free` and `in_flight` as for a speaker."""
+    """A cycle on a state. `free` and `in_flight` as for a speaker; `dice` decides on nodes."""
     ledger.objects([ref.position for ref in cache.pods.values() if not ref.node_name])
     mirror = Mirror(cache, lambda ref: ledger.objects([ref.position]).get(ref.position))
     mirror.refresh()
@@ -119,7 +122,7 @@ def decide(
             job.set_status(task, _BINDING)
             task.node = held[uid]
             mirror.nodes.take(row, task)
-    return run(mirror, conf, seed=seed, chooser=partial(dice.choose, mirror.nodes))
+    return run(mirror, conf, seed=seed, plugins=plugins, chooser=partial(dice.choose, mirror.nodes))
 
 
 def session_speaker(conf: SessionConf, seed: int = 0) -> Speaks:

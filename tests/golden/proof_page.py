@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from tests.data import recordings
 from vcledger.ledger import DEFAULT_MODEL, Ledger
 from vcledger.proof import TABLES, Proof, proof, word_table
+from vcledger.proof_forced import run_forced
 from vcledger.proof_log import cycles
 from vcledger.proof_pending import Waiting, waiting_pods, waiting_table
 from vcledger.proof_trial import TrialSpeaker
@@ -79,6 +80,16 @@ class Recording:
         return out
 
     @cached_property
+    def forced(self) -> list[Waiting]:
+        """Which pods wait in such a replay where it is held to the record's nodes."""
+        out = str(self.folder / f"{self.name}-forced.db")
+        plan = ReplayPlan(mode="free", conf=self.conf, options=self.config)
+        with Ledger.open(self.ledger, read_only=True) as record:
+            run_forced(record, plan, out)
+            with Ledger.open(out, read_only=True) as replay:
+                return waiting_pods(record, replay, cluster=CLUSTER)
+
+    @cached_property
     def waiting(self) -> list[Waiting]:
         """Which pods wait in that replay."""
         with Ledger.open(self.ledger, read_only=True) as record, Ledger.open(self.freely, read_only=True) as replay:
@@ -91,7 +102,8 @@ def computed(found: Mapping[str, Recording]) -> dict[str, list[str]]:
     tables = {name: make(proofs) for name, make in TABLES.items()}
     tables["shadow"] = shadow_table({name: found[name].shadow for name in NAMES})
     tables["alone"] = word_table({name: found[name].alone for name in NAMES})
-    tables["waiting"] = waiting_table({name: found[name].waiting for name in REPLAYED})
+    waiting = {name: found[name].waiting for name in REPLAYED}
+    tables["waiting"] = waiting_table(waiting | {f"{name}, its nodes": found[name].forced for name in REPLAYED})
     return tables
 
 

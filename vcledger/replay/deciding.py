@@ -7,6 +7,7 @@ Owns that seam, at which tests put a decider of their own. Must not know modes. 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from projections.cache import Cache
@@ -19,6 +20,7 @@ from volcano.objects.core import Pod
 if TYPE_CHECKING:
     from vcledger.scheduler.session.framework import PluginFactory
     from vcledger.scheduler.session.model import SessionTask
+    from vcledger.scheduler.session.sampling import Sampling
 
 
 class Decider(Protocol):
@@ -119,11 +121,14 @@ class SessionDecider:
         self._touched.clear()
 
 
-def session_decider(conf_text: str, seed: int) -> MakeDecider:
-    """A maker of deciders from a configuration file's text, '' for Volcano's default. Raises as `read_conf` does."""
+def session_decider(conf_text: str, seed: int, sampling: Sampling | None = None) -> MakeDecider:
+    """A maker of deciders from a configuration file's text, '' for Volcano's default, and the options that say at how
+    many nodes a session looks. Raises as `read_conf` does."""
     from vcledger.plugins import all_plugins
     from vcledger.scheduler.session.conf import DEFAULT_CONF, read_conf
 
     plugins = all_plugins()
     conf = read_conf(conf_text or DEFAULT_CONF, plugins)
+    if sampling is not None:
+        conf = replace(conf, sampling=sampling)
     return lambda cache, pod_of: SessionDecider(cache, pod_of, conf, seed, plugins)

@@ -20,6 +20,7 @@ from vcledger.ledger import Ledger
 from vcledger.replay.deciding import MakeDecider, session_decider
 from vcledger.replay.inputs import Change
 from vcledger.replay.report import Counts, Divergence, Progress, ReplayResult, Side, Usage, Wait
+from vcledger.scheduler.session.sampling import DEFAULT_SAMPLING, Sampling
 
 Mode = Literal["shadow", "free"]
 
@@ -39,6 +40,7 @@ class ReplayPlan:
     name            a word for people (a variant's)
     model           the cache's model, None: what the ledger is read with (`Ledger.ways`)
     options         the scheduler's options that the cache depends on, None: as with the model
+    sampling        its options that say at how many nodes a session looks
     period_seconds  time between two cycles (Volcano's --schedule-period)
     """
 
@@ -53,6 +55,7 @@ class ReplayPlan:
     model: str | None = None
     options: CacheConfig | None = None
     period_seconds: float = 1.0
+    sampling: Sampling = DEFAULT_SAMPLING
 
 
 class ShadowHasNoChanges(VcledgerError):
@@ -105,6 +108,7 @@ def run_replay(
     progress: Callable[[Progress], None] | None = None,
     stop: Callable[[], bool] | None = None,
     workers: int = 1,
+    decider: MakeDecider | None = None,
 ) -> ReplayResult:
     """Runs the plan on the source, which is only read.
 
@@ -117,17 +121,18 @@ def run_replay(
     stop      asked now and then; once it says True the replay ends cleanly, with `finished` False
     workers   processes that share one shadow replay of a long record; what comes out is the same. Who asks for several
               must be a main module that can be imported (`if __name__ == "__main__":`)
+    decider   who decides in place of the plan's session
     """
     cluster = source.cluster(plan.cluster)
     first, last = _range(source, plan)
-    decider = decider_of(plan)
-    job = Job(source, plan, cluster, first, last, decider, progress, stop or (lambda: False))
+    who = decider or decider_of(plan)
+    job = Job(source, plan, cluster, first, last, who, progress, stop or (lambda: False))
     if plan.mode == "shadow":
         if plan.changes:
             raise ShadowHasNoChanges("a shadow replay looks at what was recorded: changes need --mode free")
         from vcledger.replay.shadowing import run_shadow
 
-        return run_shadow(job, out, resume=resume, keep=keep, workers=workers)
+        return run_shadow(job, out, resume=resume, keep=keep, workers=workers if decider is None else 1)
     from vcledger.replay.freely import run_free
 
     if out is not None:
@@ -138,7 +143,7 @@ def run_replay(
 
 def decider_of(plan: ReplayPlan) -> MakeDecider:
     """Who decides in a replay of the plan."""
-    return session_decider(plan.conf, plan.seed)
+    return session_decider(plan.conf, plan.seed, plan.sampling)
 
 
 def _range(source: Ledger, plan: ReplayPlan) -> tuple[int, int]:

@@ -195,7 +195,10 @@ class FreeReplay:
             self._observe("Pod", "ADDED", decode(course.kept), RECORDED)
             return
         obj = decode(course.body_at(self.now))
-        obj["metadata"]["uid"], obj["metadata"]["creationTimestamp"] = uid, stamp(self.now)
+        meta = obj["metadata"]
+        if uid != course.uid or not course.lives or not meta.get("creationTimestamp"):
+            meta["creationTimestamp"] = stamp(self.now)
+        meta["uid"] = uid
         obj["status"] = {"phase": "Pending"}
         if not course.lives:
             self._give_priority(obj["spec"])

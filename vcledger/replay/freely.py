@@ -78,7 +78,7 @@ def origin_of_job(job: Job) -> Origin:
     model, options = job.ways()
     parts = (
         plan.mode, job.cluster, job.first, job.last, plan.conf, plan.seed, plan.changes, model,
-        options, plan.period_seconds, _digest_of_source(job),
+        options, plan.period_seconds, plan.sampling, _digest_of_source(job),
     )  # fmt: skip
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
     return Origin(digest, plan.mode, plan.seed, plan.name, job.cluster, job.first, job.last, plan.conf, model)

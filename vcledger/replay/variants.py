@@ -266,7 +266,7 @@ def refuse_confs(jobs: Sequence[Job]) -> None:
     for job in jobs:
         if job.plan.conf not in good:
             try:
-                session_decider(job.plan.conf, job.plan.seed)
+                session_decider(job.plan.conf, job.plan.seed, job.plan.sampling)
             except (ConfInvalid, PluginUnusable) as error:
                 raise type(error)(str(error) if job.variant == BASE else f"{job.variant}: {error}") from None
             good.add(job.plan.conf)

@@ -1,11 +1,12 @@
-"""The scheduler's command line: only what its cache depends on, in every way of writing it."""
+"""The scheduler's command line: only what its cache and its sessions depend on, in every way of writing it."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.data import recording
-from vcledger.schedulerargs import DEFAULTS, BadSchedulerArgs, config_of
+from vcledger.scheduler.session.sampling import DEFAULT_SAMPLING, Sampling
+from vcledger.schedulerargs import DEFAULTS, BadSchedulerArgs, config_of, sampling_of
 
 
 def test_a_command_line_without_those_flags_gives_the_defaults() -> None:
@@ -43,3 +44,13 @@ def test_a_recording_s_own_file_is_read() -> None:
 def test_what_is_no_command_line_is_refused(text: str) -> None:
     with pytest.raises(BadSchedulerArgs):
         config_of(text)
+
+
+def test_how_many_nodes_are_looked_at() -> None:
+    assert sampling_of("vc-scheduler --default-queue main") == DEFAULT_SAMPLING
+    assert sampling_of((recording("06") / "scheduler-args.txt").read_text()) == DEFAULT_SAMPLING
+    text = "--minimum-feasible-nodes=50\n--minimum-percentage-nodes-to-find 7 --percentage-nodes-to-find=30"
+    assert sampling_of(text) == Sampling(50, 7, 30)
+    assert sampling_of("--percentage-nodes-to-find=30 --percentage-nodes-to-find=40").percentage == 40
+    with pytest.raises(BadSchedulerArgs, match="not a whole number"):
+        sampling_of("--percentage-nodes-to-find=half")

@@ -303,3 +303,22 @@ def test_reclaim_under_capacity() -> None:
     outcome = run(world, "reclaim", [["capacity"], ["gang"]])[1]
     assert len([one for one in outcome.decisions if isinstance(one, Evicted)]) == 2
     assert len([one for one in outcome.decisions if isinstance(one, Placed)]) == 2
+
+
+def test_of_jobs_that_no_plugin_tells_apart_the_last_task_goes_first_whatever_the_jobs_age() -> None:
+    """As in recording 06, where of two gangs that held as much the pod with the higher index went, then the one that
+    came later, then the one with the higher uid."""
+    world = Small()
+    world.node("n0", 20, 20)
+    old, young = world.job("a-old", created="1"), world.job("b-young", created="2")
+    tasks = [
+        world.task(young, "u2", 1, on="n0", index=3, created="5"),
+        world.task(old, "u3", 1, on="n0", index=3, created="5"),
+        world.task(old, "u1", 1, on="n0", index=7, created="1"),
+        world.task(young, "u9", 1, on="n0", index=3, created="4"),
+    ]
+    asks = world.task(world.job("asks", priority=9), "asks-0", 1)
+    ssn = world.open("priority", "gang", "drf")
+    assert [task.name for task in in_order(ssn, tasks, asks)] == ["u1", "u3", "u2", "u9"]
+    old.priority = 5
+    assert [task.name for task in in_order(ssn, tasks, asks)] == ["u2", "u9", "u1", "u3"]

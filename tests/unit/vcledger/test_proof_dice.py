@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests.unit.session.small import Small
-from vcledger.proof_dice import BEST, LOWER, REFUSED, SAMPLED, Dice, sample_size
+from vcledger.proof_dice import BEST, LOWER, REFUSED, SAMPLED, Dice
 from vcledger.scheduler.session.model import SessionTask
 from vcledger.scheduler.session.nodes import NodeTable
+from vcledger.scheduler.session.sampling import Sampling
 
 
 class Large(NamedTuple):
@@ -33,7 +34,7 @@ def large() -> Large:
 )
 def test_how_many_nodes_are_enough(nodes: int, enough: int) -> None:
     """CalculateNumOfFeasibleNodesToFind: 50 in 100 less one for each 125 nodes, 5 in 100 and 100 at least."""
-    assert sample_size(nodes) == enough
+    assert Sampling().enough(nodes) == enough
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from vcledger.errors import VcledgerError
+from vcledger.scheduler.session.sampling import DEFAULT_SAMPLING, Sampling
 
 SWITCHES: dict[str, str] = {
     "enableJobOrder": "enableJobOrder",
@@ -165,12 +166,14 @@ class PluginConf:
 
 @dataclass(frozen=True, slots=True)
 class SessionConf:
-    """The file. `configurations` are the arguments of actions, by their name. `text` is the file as it was read."""
+    """The file. `configurations` are the arguments of actions, by their name. `text` is the file as it was read.
+    `sampling` is not in it, but on the scheduler's command line."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginConf, ...], ...]
     configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     text: str = ""
+    sampling: Sampling = DEFAULT_SAMPLING
 
     def plugins(self) -> list[PluginConf]:
         """All plugins in the order of their tiers."""

@@ -12,6 +12,7 @@ on the nodes that the columns let through. Order and words are those of `Evaluat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,6 +29,7 @@ from vcledger.scheduler.session.nodes import NodeTable, Rows
 from vcledger.scheduler.session.refusals import (
     AskedNodes,
     Refusals,
+    Texts,
     problem_of,
     refusals_of,
     refuses_nowhere,
@@ -307,11 +309,12 @@ class Feasible:
         """Whether the columns do not say all: `narrowed` may rule out nodes that they let through."""
         return bool(self.special(task) or self.predicates or self.mirror.guarded or self.repelling)
 
-    def refusals(self, task: SessionTask) -> Refusals:
-        """Why each node refuses the task, as things are now; the same for tasks of a shape until something changes."""
+    def refusals(self, task: SessionTask, remembered: Mapping[int, Texts] = MappingProxyType({})) -> Refusals:
+        """Why each node refuses the task, as things are now; the same for tasks of a shape until something changes.
+        `remembered`: what nodes say still, as they have said it before, by row."""
         shape: Shape = task.like
-        if self.more(task):
-            return refusals_of(self, task)
+        if remembered or self.more(task):
+            return refusals_of(self, task, remembered)
         version = (*self.table.version, self.checks)
         known = self._refusals.get(shape)
         if known is None or known[0] != version:

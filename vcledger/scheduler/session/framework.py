@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from projections.diagnosis.views import PlacedPod
 from vcledger.scheduler.session.conf import SessionConf
 from vcledger.scheduler.session.model import Resources, SessionJob, SessionQueue, SessionTask, Vector
+from vcledger.scheduler.session.sampling import Looks
 from volcano.objects.core import Pod, ResourceQuota
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ PluginFactory = Callable[[Mapping[str, Any]], Plugin]
 Chooser = Callable[[SessionTask, NDArray[np.intp], NDArray[np.float64]], int | None]
 """Takes the place of the seed: of the rows of nodes that would do for a task, with the score of each, the one that it
 is to have, or None for the seed's. For preempt and reclaim, where the nodes are tried in turn, the one that is tried
-first."""
+first, of those with any score but -inf: on the others no eviction could make room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Session:
     `waiting` are the jobs that have pending tasks, `unadmitted` those that have not been taken into their queue:
     whoever goes through jobs goes through these, as a session has many others. `feasible` answers where a task may go.
     `done` are the operations that stand, in their order, by their id; `held` what the jobs concerned had before.
-    `quotas` are the ResourceQuotas, by namespace and name.
+    `quotas` are the ResourceQuotas, by namespace and name; `looks` says at which nodes a task looks.
     `chooser` decides on nodes in place of scores and seed. `spared` are tasks (UIDs) that are not to be evicted,
     whatever the plugins say; `promised` the tasks (UIDs) that evictions of an earlier cycle make room for, with their
     nodes. `anew`: a pod preempts again when the node that its status names is gone."""
@@ -146,6 +147,7 @@ class Session:
         self.done: dict[int, Any] = {}
         self.held: dict[str, Vector] = {}
         self.quotas: Mapping[str, ResourceQuota] = {}
+        self.looks = Looks(nodes, conf.sampling, seed, self.tie)
         self._functions: dict[str, dict[str, Callable[..., Any]]] = {point: {} for point in POINTS}
         self._tiers: dict[str, list[list[Callable[..., Any]]]] = {}
         self._flat: dict[str, list[Callable[..., Any]]] = {}
@@ -192,7 +194,11 @@ class Session:
 
     def compare_jobs(self, left: SessionJob, right: SessionJob) -> int:
         """Less than 0: left comes first. The first plugin that tells them apart decides, then age, then uid."""
-        return self._compare("job_order", left, right) or _by_age(left, right)
+        return self.rank_jobs(left, right) or _by_age(left, right)
+
+    def rank_jobs(self, left: SessionJob, right: SessionJob) -> int:
+        """The same by the plugins alone: 0 for jobs that none tells apart."""
+        return self._compare("job_order", left, right)
 
     def compare_queues(self, left: SessionQueue, right: SessionQueue) -> int:
         """The same for queues."""

@@ -8,7 +8,7 @@ Source: Volcano's api.NodeInfo. Rows stand in the order of names, so that equal 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,8 @@ class NodeTable:
         self.infos: list[NodeInfo | None] = [None] * len(self.names)
         self.tasks: list[dict[str, SessionTask]] = [{} for _ in self.names]
         self.epoch = 0
+        self._listed: tuple[int, int, Rows] | None = None
+        self._thrown: dict[str, int] = {}
         self._number()
         self._saved: dict[int, tuple[Columns, int]] | None = None
 
@@ -85,6 +87,19 @@ class NodeTable:
         """Idle plus what is being released less what is promised (NodeInfo.FutureIdle)."""
         future: Columns = self.idle[rows] + self.releasing[rows] - self.pipelined[rows]
         return future
+
+    def listed_twice(self, seed: int, thrown: Callable[..., int]) -> Rows:
+        """The rows in an order that follows from a seed and the nodes' names, twice over, so that whoever goes round
+        takes a slice; `thrown` makes numbers of both."""
+        known = self._listed
+        if known is None or known[0] != self.epoch or known[1] != seed:
+            if known is None or known[1] != seed:
+                self._thrown = {}
+            place = self._thrown
+            place.update({name: thrown("listed", name) for name in self.names if name not in place})
+            rows = sorted(range(len(self.names)), key=lambda row: (place[self.names[row]], row))
+            known = self._listed = self.epoch, seed, np.array(rows * 2, dtype=np.intp)
+        return known[2]
 
     # --- what a session does ------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,6 +62,10 @@ class Refusals:
             for text in said:
                 counts[text] = counts.get(text, 0) + numbers[code]
         return compose(nodes, counts)
+
+    def of_row(self, row: int) -> Texts:
+        """What the node of a row says; () where it takes the task."""
+        return self._words.get(int(self._codes[row]), ())
 
     @property
     def groups(self) -> list[tuple[Texts, list[str]]]:
@@ -173,8 +178,11 @@ def problem_of(evaluation: Evaluation, checks: frozenset[str]) -> str:
     return problem.text if problem is not None and "volumes" in checks else ""
 
 
-def refusals_of(feasible: Feasible, task: SessionTask) -> Refusals:
-    """Every node's refusal of a task, as things are now. A node that takes it is left out."""
+def refusals_of(
+    feasible: Feasible, task: SessionTask, remembered: Mapping[int, Texts] = MappingProxyType({})
+) -> Refusals:
+    """Every node's refusal of a task, as things are now. A node that takes it is left out. `remembered`: what nodes
+    have said before, by row, and say still."""
     shape: Shape = task.like
     table = feasible.table
     columns, static = feasible.columns(shape), feasible.statics.of(shape, feasible.checks)
@@ -187,6 +195,7 @@ def refusals_of(feasible: Feasible, task: SessionTask) -> Refusals:
     codes: Codes = of_room.astype(np.int16)
     words = {code: _words(code, table.resources.names) for code in np.flatnonzero(np.bincount(codes)).tolist()}
     _ask_more(feasible, task, evaluation, codes, words)
+    _repeat(remembered, codes, words)
     return Refusals(table.names, codes, {code: said for code, said in words.items() if said})
 
 
@@ -217,6 +226,15 @@ def _ask_more(
         if more:
             said = words[int(codes[row])] + more
             codes[row] = known.setdefault(said, (len(feasible.table.resources.names) + 2) * _SHORT + len(known))
+    words.update({code: said for said, code in known.items()})
+
+
+def _repeat(remembered: Mapping[int, Texts], codes: Codes, words: dict[int, Texts]) -> None:
+    """Gives nodes that have refused before the code of what they said then."""
+    following = max(words, default=0) + 1
+    known: dict[Texts, int] = {}
+    for row, said in remembered.items():
+        codes[row] = known.setdefault(said, following + len(known))
     words.update({code: said for said, code in known.items()})
 
 

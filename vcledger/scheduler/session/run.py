@@ -20,6 +20,7 @@ from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.model import PENDING, PIPELINED, SessionJob
 from vcledger.scheduler.session.outcome import JobOutcome, Outcome, Placed, Unfit
 from vcledger.scheduler.session.plugins import BUILTIN
+from vcledger.scheduler.session.sampling import EVERY_NODE
 from vcledger.scheduler.session.statement import revert
 from vcledger.scheduler.session.words import ALLOCATED, fit_error, gang_error, task_why
 
@@ -43,14 +44,16 @@ def run(
 ) -> Outcome:
     """What a session decides. The same mirror, configuration and seed give the same, whatever way the mirror came to
     its state. `only`: the jobs, by uid, to which the cycle is limited. `chooser`: what decides on nodes, in place of
-    the seed. `spared`: tasks, by UID, that are not to be evicted; `promised`: those that earlier evictions make
-    room for, which come first, with their nodes. `closing`: the jobs of which the outcome says what their PodGroups
-    should say at the session's close. `anew`: a pod may preempt again when the node that its status names is gone,
-    which in Volcano it never may. Raises KeyError for an action or plugin of the configuration that there is not, which
-    `conf.read_conf` refuses."""
+    the seed, and sees every node. `spared`: tasks, by UID, that are not to be evicted; `promised`: those that earlier
+    evictions make room for, which come first, with their nodes. `closing`: the jobs of which the outcome says what
+    their PodGroups should say at the session's close. `anew`: a pod may preempt again when the node that its status
+    names is gone, which in Volcano it never may. Raises KeyError for an action or plugin of the configuration that
+    there is not, which `conf.read_conf` refuses."""
     mirror.refresh()
     ssn = open_session(mirror, conf, seed=seed, now=now, only=only)
     ssn.chooser, ssn.spared, ssn.promised, ssn.anew = chooser, spared, promised, anew
+    if chooser is not None:
+        ssn.looks.sampling = EVERY_NODE
     outcome = Outcome(
         cycle, seed, conf.actions, len(ssn.jobs), len(ssn.nodes), len(ssn.queues), conf=conf, mirror=mirror
     )

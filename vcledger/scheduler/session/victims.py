@@ -23,8 +23,8 @@ from volcano.objects.resource import EPSILON
 
 
 def in_order(ssn: Session, victims: Sequence[SessionTask], preemptor: SessionTask) -> list[SessionTask]:
-    """The first to go first: those of the queue that comes last, in it of the job that comes last, in it the task that
-    comes last."""
+    """The first to go first: those of the queue that comes last, in it of the job that the plugins put last, and of
+    jobs that no plugin tells apart the task that comes last. (Their age and uid don't count: so it was recorded.)"""
     if len(victims) < 2:
         return list(victims)
     own = ssn.queues[ssn.jobs[preemptor.job].queue]
@@ -35,7 +35,7 @@ def in_order(ssn: Session, victims: Sequence[SessionTask], preemptor: SessionTas
         left_job, right_job = ssn.jobs[left.job], ssn.jobs[right.job]
         if left_job.queue != right_job.queue:
             return _compare_queues(ssn, ssn.queues[left_job.queue], ssn.queues[right_job.queue], own)
-        return -ssn.compare_jobs(left_job, right_job)
+        return -ssn.rank_jobs(left_job, right_job) or -ssn.compare_tasks(left, right)
 
     return sorted(victims, key=cmp_to_key(compare))
 

@@ -4,29 +4,31 @@ Owns the order, the choice of a node and what becomes of a gang. Must not know w
 `run`.
 
 Source: Volcano's pkg/scheduler/actions/allocate/allocate.go (v1.13 and later) and util.PredicateHelper. A job that is
-ready goes on one task at a time, so that queues and jobs take turns. Networks of nodes (HyperNodes), shards and the
-sampling of nodes in large clusters are not done: every node is looked at. Of equal nodes the seed decides.
+ready goes on one task at a time, so that queues and jobs take turns. In a large cluster only some nodes are looked at
+(`sampling`), and among these those come first on which the task fits at once. Networks of nodes (HyperNodes) and shards
+are not done. Of equal nodes the seed decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vcledger.scheduler.session.actions.remembered import Remembered
 from vcledger.scheduler.session.feasible import Mask, ShapeColumns
 from vcledger.scheduler.session.framework import Session
-from vcledger.scheduler.session.model import PENDING, FitError, SessionJob, SessionTask
+from vcledger.scheduler.session.model import PENDING, FitError, SessionJob, SessionTask, fits
 from vcledger.scheduler.session.nodes import Rows
 from vcledger.scheduler.session.outcome import Discarded, JobOutcome, Outcome, Placed
 from vcledger.scheduler.session.refusals import Said
 from vcledger.scheduler.session.statement import ALLOCATE, Operation, Statement
 from volcano.objects.status import READY_STATUSES
 
-INQUEUE = "Inqueue"
+ACTION, INQUEUE = "allocate", "Inqueue"
 _COUNTED = frozenset(int(status) for status in READY_STATUSES)
 
 
@@ -38,11 +40,13 @@ def execute(ssn: Session, outcome: Outcome) -> None:
 class Choice:
     """How tasks of a session choose among nodes; the backfill action does so too."""
 
-    def __init__(self, ssn: Session) -> None:
-        self.ssn = ssn
+    def __init__(self, ssn: Session, remembered: Remembered | None = None) -> None:
+        self.ssn, self.looks = ssn, ssn.looks
         self.feasible = ssn.feasible
+        self.samples = ssn.looks.samples
         self.scorers = ssn.functions("node_order")
         self.batch = ssn.functions("batch_node_order")
+        self.remembered = remembered
 
     def place(self, task: SessionTask) -> tuple[int, bool, float | None] | None:
         """The row of the best node, whether the task fits into what is idle there, and the score where there was a
@@ -55,16 +59,33 @@ class Choice:
             return None
         now, later = self._masks(task, columns)
         promised = self.ssn.nodes.row.get(task.nominated) if task.nominated else None
-        if promised is not None and (now[promised] or later[promised]):
-            return promised, bool(now[promised]), None
-        for mask, idle in ((now, True), (later, False)):
-            rows = np.flatnonzero(mask)
+        if promised is not None:
+            if self.samples and fits(task.request, self.ssn.nodes.future_idle(np.array((promised,)))[0]):
+                self.looks.look_at_one()
+            if now[promised] or later[promised]:
+                return promised, bool(now[promised]), None
+        for rows, idle in self._seen(task, now, later):
             if len(rows) == 1:
                 return int(rows[0]), idle, None
             if len(rows):
                 row, score = self._best(task, columns, rows)
                 return row, idle, score
         return None
+
+    def _seen(self, task: SessionTask, now: Mask, later: Mask) -> Iterator[tuple[Rows, bool]]:
+        """Of the nodes that would do those that are seen: where the task fits now, and where
+        it will."""
+        remembered = self.remembered if self.remembered is not None and self.remembered.keeps(task) else None
+        if remembered is not None:
+            now, later = remembered.without(task, now), remembered.without(task, later)
+        if self.samples:
+            rows = self.looks.look(task.uid, now, later)
+            found = (rows[now[rows]], True), (rows[later[rows]], False)
+        else:
+            found = (np.flatnonzero(now), True), (np.flatnonzero(later), False)
+        if remembered is not None:
+            remembered.note(task, now | later, self.looks.looked_at if self.samples else None)
+        return iter(found)
 
     def takes(self, task: SessionTask, node: str) -> bool:
         """Whether a node takes the task, now or once what is being released there has gone."""
@@ -120,7 +141,8 @@ class Choice:
 class _Allocate:
     def __init__(self, ssn: Session, outcome: Outcome) -> None:
         self.ssn, self.outcome = ssn, outcome
-        self.choice = Choice(ssn)
+        self.remembered = Remembered(ssn, ACTION)
+        self.choice = Choice(ssn, self.remembered)
         self.job_key = ssn.job_key
         self.tasks: dict[str, list[tuple[Any, SessionTask]]] = {}
         self.failed_roles: dict[str, set[str]] = {}
@@ -215,6 +237,7 @@ class _Allocate:
     def _tasks(self, job: SessionJob, statement: Statement) -> None:
         ssn, tasks = self.ssn, self.tasks[job.uid]
         queue = ssn.queues[job.queue]
+        self.remembered.begin()
         failed = self.failed_roles.setdefault(job.uid, set())
         while tasks:
             _, task = heappop(tasks)
@@ -243,7 +266,7 @@ class _Allocate:
     def _error(self, task: SessionTask) -> FitError:
         if task.like is None:
             return Said("the pod's object is not known")
-        found: FitError = self.ssn.feasible.refusals(task)
+        found: FitError = self.ssn.feasible.refusals(task, self.remembered.of(task))
         return found
 
     @staticmethod

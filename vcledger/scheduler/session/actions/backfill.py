@@ -2,8 +2,8 @@
 
 Owns the order, and what is bound. Must not know predicates nor scores. Called by `run`.
 
-Source: Volcano's pkg/scheduler/actions/backfill/backfill.go. As there, the first task that no node takes ends the
-action: those after it have to wait for the next session. What is placed is bound once its job is ready.
+Source: Volcano's pkg/scheduler/actions/backfill/backfill.go (v1.13 and later). A task that no node takes keeps nobody
+else from being tried. What is placed is bound once its job is ready.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def execute(ssn: Session, outcome: Outcome) -> None:
         if place is None:
             unknown = Said("the pod's object is not known")
             job.fit_errors[task.uid] = ssn.feasible.refusals(task) if task.like is not None else unknown
-            return
+            continue
         row, _, score = place
         statement = Statement(ssn)
         statement.allocate(task, ssn.nodes.names[row], score)

@@ -2,14 +2,15 @@
 
 Owns the order and the choice of nodes. Must not know who may be a victim nor why. Called by `run`.
 
-Source: Volcano's pkg/scheduler/actions/preempt/preempt.go (normal preemption). Every node is looked at, where Volcano
-samples large clusters; of nodes with equal scores the seed decides, where Volcano goes through a map. The preemption
-that is aware of topology, which has to be asked for, is not done.
+Source: Volcano's pkg/scheduler/actions/preempt/preempt.go (normal preemption), and for the nodes that are looked at
+Session.FilterOutUnschedulableAndUnresolvableNodesForTask. Of nodes with equal scores the one that was found first comes
+first (`sampling`). The preemption that is aware of topology, which has to be asked for, is not done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop
 from typing import Any
 
@@ -106,7 +107,8 @@ class _Preempt(Evicting):
             ]
             if make_room(ssn, statement, task, row, in_order(ssn, candidates, task), ACTION):
                 return True
-        self.in_vain[kind] = ssn.nodes.version
+        if ssn.looks.saw_all:
+            self.in_vain[kind] = ssn.nodes.version
         return False
 
 
@@ -160,25 +162,43 @@ def allowed_rows(ssn: Session, task: SessionTask) -> NDArray[np.intp]:
     return rows
 
 
-def by_score(ssn: Session, task: SessionTask, there: OnNodes) -> list[int]:
-    """Those rows where evictions in the task's queue could make enough room, the best score first; the seed decides
-    between equals."""
+def seen_rows(ssn: Session, task: SessionTask) -> NDArray[np.intp]:
+    """Those of the allowed rows that are seen, in the order in which they are. Nodes of which an action before has said
+    that nothing could help there are not even looked at."""
     rows = allowed_rows(ssn, task)
-    hopeful = there.rows(task, rows, (ssn.jobs[task.job].queue,))
-    if not len(hopeful):
+    allowed = np.zeros(len(ssn.nodes), dtype=bool)
+    allowed[rows] = True
+    error = ssn.jobs[task.job].fit_errors.get(task.uid)
+    listed = ssn.looks.listed
+    return ssn.looks.look(
+        task.uid, allowed, among=listed[allowed[listed]] if error is not None and error.groups else None
+    )
+
+
+def by_score(ssn: Session, task: SessionTask, there: OnNodes) -> list[int]:
+    """The rows that are seen where evictions in the task's queue could make enough room, the best score first; of
+    equals the one that was seen first."""
+    seen = seen_rows(ssn, task)
+    hopeful = set(there.rows(task, seen, (ssn.jobs[task.job].queue,)).tolist())
+    if not hopeful:
         return []
+    rows = np.sort(seen)
     scores = dict(zip(rows.tolist(), ssn.scores(task, rows).tolist(), strict=True))
-    names = ssn.nodes.names
-    found = sorted(hopeful.tolist(), key=lambda row: (-scores[row], ssn.tie(task.uid, names[row]), row))
-    return chosen_first(ssn, task, found, [scores[row] for row in found])
+    found = sorted([row for row in seen.tolist() if row in hopeful], key=lambda row: -scores[row])
+    return chosen_first(ssn, task, found, seen, scores)
 
 
-def chosen_first(ssn: Session, task: SessionTask, rows: list[int], scores: Sequence[float]) -> list[int]:
-    """Rows in their order, but for the one that the session's chooser wants to be tried first."""
+def chosen_first(
+    ssn: Session, task: SessionTask, rows: list[int], seen: NDArray[np.intp], scores: Mapping[int, float]
+) -> list[int]:
+    """Those of the rows that are seen on which there is hope, in their order, but for the one that the session's
+    chooser wants to be tried first. It is shown all that are seen, without hope those with a score of -inf."""
     if ssn.chooser is None or not rows:
         return rows
-    chosen = ssn.chooser(task, np.array(rows, dtype=np.intp), np.array(scores, dtype=np.float64))
-    return rows if chosen is None else [chosen, *(row for row in rows if row != chosen)]
+    hopeful = set(rows)
+    shown = [scores.get(row, 0.0) if row in hopeful else -math.inf for row in seen.tolist()]
+    chosen = ssn.chooser(task, seen, np.array(shown, dtype=np.float64))
+    return rows if chosen not in hopeful else [chosen, *(row for row in rows if row != chosen)]
 
 
 __all__ = [
@@ -188,6 +208,7 @@ __all__ = [
     "execute",
     "makes_way",
     "may_preempt",
+    "seen_rows",
     "starving_jobs",
     "waiting_tasks",
 ]

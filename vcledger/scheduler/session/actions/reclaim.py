@@ -2,9 +2,9 @@
 
 Owns the order and the choice of nodes. Must not know who may be a victim nor what a queue deserves. Called by `run`.
 
-Source: Volcano's pkg/scheduler/actions/reclaim/reclaim.go. The first node that will do is taken; Volcano goes through
-them in an order that changes from run to run, here the seed decides. Its choices that have to be asked for (the node
-with the cheapest victims, victims on several nodes) are not made.
+Source: Volcano's pkg/scheduler/actions/reclaim/reclaim.go. The first node that will do is taken, in the order in which
+they are found (`sampling`). Its choices that have to be asked for (the node with the cheapest victims, victims on
+several nodes) are not made.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from heapq import heapify, heappop
 
 from vcledger.scheduler.session.actions.preempt import (
-    allowed_rows,
     chosen_first,
     may_preempt,
+    seen_rows,
     starving_jobs,
     waiting_tasks,
 )
@@ -69,18 +69,19 @@ class _Reclaim(Evicting):
     def _task(self, statement: Statement, task: SessionTask, job: SessionJob) -> bool:
         """Makes room on the first node where it can be had from running tasks of other queues. Of tasks that are alike
         one that finds none speaks for all, until something changes."""
-        ssn, names = self.ssn, self.ssn.nodes.names
+        ssn = self.ssn
         kind = (task.like if task.like is not None else task.uid, task.priority, job.uid)
         if self.in_vain.get(kind) == ssn.nodes.version:
             return False
         others = [name for name in sorted(self.there.of) if name != job.queue and ssn.queues[name].reclaimable]
-        rows = self.there.rows(task, allowed_rows(ssn, task), others).tolist()
-        rows.sort(key=lambda row: (ssn.tie(task.uid, names[row]), row))
-        for row in chosen_first(ssn, task, rows, [0.0] * len(rows)):
+        seen = seen_rows(ssn, task)
+        rows = self.there.rows(task, seen, others).tolist()
+        for row in chosen_first(ssn, task, rows, seen, {}):
             candidates = [one for name in others for one in self.there.on(row, name)]
             if candidates and make_room(ssn, statement, task, row, in_order(ssn, candidates, task), ACTION):
                 return True
-        self.in_vain[kind] = ssn.nodes.version
+        if ssn.looks.saw_all:
+            self.in_vain[kind] = ssn.nodes.version
         return False
 
 
