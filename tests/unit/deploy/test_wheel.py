@@ -1,8 +1,7 @@
-"""What an installed vcledger needs goes into the wheel: each folder is found, and each file that is no module is named."""
+"""The wheel has what an installed vcledger needs: each folder is found, and each file that is no module is named."""
 
 from __future__ import annotations
 
-import subprocess
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,10 +13,9 @@ PATTERNS = ["*.py", *TOOLS["package-data"]["*"]]
 
 
 def kept() -> list[Path]:
-    """The files of the packages that are in the repository."""
-    roots = [pattern.rstrip("*") for pattern in FOUND["include"]]
-    listed = subprocess.run(["git", "ls-files", "-z", *roots], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [Path(name) for name in listed.stdout.split("\0") if name]
+    """The files of the packages, without what Python leaves there."""
+    found = [path for pattern in FOUND["include"] for folder in ROOT.glob(pattern) for path in folder.rglob("*")]
+    return [path.relative_to(ROOT) for path in found if path.is_file() and "__pycache__" not in path.parts]
 
 
 def test_every_file_of_the_packages_goes_into_the_wheel() -> None:
