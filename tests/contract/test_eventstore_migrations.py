@@ -16,6 +16,7 @@ from sqlalchemy import text
 from eventstore import open_store, opening, schema
 from eventstore.testing import observation
 from eventstore.types import EventStoreError, LedgerNewer, LedgerOutdated
+from tests import ledgers
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
@@ -24,6 +25,11 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "ledger.db")
     found: str = request.getfixturevalue("postgres_url")
     return found
+
+
+@pytest.fixture(autouse=True)
+def _real_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "migrate", ledgers.migrate)
 
 
 NEXT = """

@@ -16,6 +16,7 @@ SHARES = (0.25, 0.5, 1.0)
 """The moments, as shares of the log."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["02", "03"])
 def test_each_row_says_what_a_question_alone_is_answered(name: str, tmp_path: Path) -> None:
     db = str(tmp_path / "ledger.db")

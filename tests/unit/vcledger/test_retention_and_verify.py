@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,12 +24,20 @@ def db(tmp_path: Path) -> str:
     return str(tmp_path / "ledger.db")
 
 
-@pytest.fixture
-def ledger(db: str) -> Iterator[Ledger]:
-    """330 events in batches of 10, with snapshots of the default model each 20."""
-    with Ledger.open(db, create=True) as opened:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "ledger.db"
+    with Ledger.open(str(path), create=True) as opened:
         build.append(opened.store, build.churn(330), batch=10)
         catch_up(opened, policy=SMALL)
+    return path
+
+
+@pytest.fixture
+def ledger(db: str, made: Path) -> Iterator[Ledger]:
+    """330 events in batches of 10, with snapshots of the default model each 20: a copy of the test's own."""
+    shutil.copy(made, db)
+    with Ledger.open(db) as opened:
         yield opened
 
 
