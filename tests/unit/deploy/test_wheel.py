@@ -13,8 +13,9 @@ PATTERNS = ["*.py", *TOOLS["package-data"]["*"]]
 
 
 def kept() -> list[Path]:
-    """The files of the packages, without what Python leaves there."""
-    found = [path for pattern in FOUND["include"] for folder in ROOT.glob(pattern) for path in folder.rglob("*")]
+    """The files of the packages, without what Python and pip leave there."""
+    folders = [folder for pattern in FOUND["include"] for folder in ROOT.glob(pattern) if folder.suffix != ".egg-info"]
+    found = [path for folder in folders for path in folder.rglob("*")]
     return [path.relative_to(ROOT) for path in found if path.is_file() and "__pycache__" not in path.parts]
 
 
