@@ -141,6 +141,12 @@ def pod_or_job(ctx: typer.Context, incomplete: str) -> list[str]:
     )
 
 
+def second_word(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The name behind a kind that stands alone: `why pod NAME`."""
+    plural = plural_of(str(ctx.params.get("target") or ""))
+    return from_ledger(ctx, incomplete, names(ctx, plural)) if plural else []
+
+
 def log_target(ctx: typer.Context, incomplete: str) -> list[str]:
     """`log`'s argument: KIND/NAME, or NS/POD."""
     if "/" not in incomplete:

@@ -9,10 +9,16 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from cli import complete
 from cli.common import fail
 
 SecondWord: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="The name, where the first word is a kind alone: pod NAME")
+    str | None,
+    typer.Argument(
+        metavar="NAME",
+        help="The name, where the first word is a kind alone: pod NAME",
+        autocompletion=complete.second_word,
+    ),
 ]
 
 

@@ -43,6 +43,9 @@ def test_names_of_the_ledger(call: Call, unschedulable: Path) -> None:
     assert offered(call, "why", *db, "default/gat") == ["default/gated", ":4"]
     assert offered(call, "why", *db, "job/queue-m") == ["job/queue-missing", ":4"]
     assert offered(call, "log", *db, "pod/gat") == ["pod/gated", ":4"]
+    for command in ("why", "log", "diff"):
+        assert offered(call, command, *db, "node", "gpu-1") == ["gpu-1", ":4"]
+    assert offered(call, "why", *db, "default/gated", "gpu-1") == [":4"], "one name is enough"
 
 
 def test_moments_are_markers(call: Call, unschedulable: Path) -> None:
