@@ -22,7 +22,7 @@ from vcledger.codec import resource_version_key
 from vcledger.record.scope import Scope
 from vcledger.sources.lists import Known, LastSeen
 from vcledger.sources.listwatch import NO_VERSIONS
-from vcledger.sources.sink import NO_LIFE, last_seen
+from vcledger.sources.stored import NO_LIFE, last_seen
 from volcano.events.base import RECORDING, Subject
 from volcano.events.observation import Marker
 

@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vcledger.sources.pipeline import ImportOptions, NoSuchInput, NothingToImport, import_paths, refuse_missing
+    from vcledger.sources.options import ImportOptions, NoSuchInput, NothingToImport, refuse_missing
+    from vcledger.sources.pipeline import import_paths
     from vcledger.sources.redact import StorageOptions
     from vcledger.sources.report import Broken, FileReport, Gap, ImportReport
 
@@ -31,7 +32,8 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("ImportOptions", "NoSuchInput", "NothingToImport", "import_paths", "refuse_missing"), "pipeline"),
+    **dict.fromkeys(("ImportOptions", "NoSuchInput", "NothingToImport", "refuse_missing"), "options"),
+    "import_paths": "pipeline",
     "StorageOptions": "redact",
     **dict.fromkeys(("Broken", "FileReport", "Gap", "ImportReport"), "report"),
 }

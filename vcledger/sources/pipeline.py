@@ -18,7 +18,6 @@ import msgspec
 from eventstore.types import NewEvent
 from vcledger.at import bare_name
 from vcledger.codec import OBJECT_TYPES
-from vcledger.errors import VcledgerError
 from vcledger.ledger import Ledger
 from vcledger.sources.alibaba_objects import EPOCH
 from vcledger.sources.audit import Attempts
@@ -26,15 +25,21 @@ from vcledger.sources.beside import ReaderProcess, cores
 from vcledger.sources.cluster_info import folders
 from vcledger.sources.compress import STDIN, CutOff
 from vcledger.sources.detect import Format
-from vcledger.sources.framing import DEFAULT_LIMIT
 from vcledger.sources.interpreter import rare_collections, short_turns
 from vcledger.sources.items import Broke, Item, ListBegun, ListItem, Sighting, Taken, Vanished
 from vcledger.sources.lateness import Admission
 from vcledger.sources.merge import Coverage, by_time, find
+from vcledger.sources.options import (
+    PARTS_OF_A_TRACE,
+    ImportOptions,
+    NoSuchInput,
+    NothingToImport,
+    refuse_impossible,
+    refuse_missing,
+)
 from vcledger.sources.prove import cannot_prove
-from vcledger.sources.redact import StorageOptions
 from vcledger.sources.report import Broken, FileReport, ImportReport, Tally, silent
-from vcledger.sources.sink import BATCH, Sink
+from vcledger.sources.sink import Sink
 from vcledger.sources.snapshots import Snapshots
 from vcledger.sources.source import Progress, Reading, Source, items_of, look, now_micros
 
@@ -47,45 +52,9 @@ WITHOUT_TIMES = frozenset(
 )
 """Formats that do not say when something was observed."""
 
-LIMIT_MIN = 1 << 16
-
-BESIDE_BYTES = 16 << 20
-"""Reading less than this takes no longer than starting a process does."""
 
 BESIDE_MAX = 4
 """Processes that read, at most: files that follow each other in time take turns."""
-
-
-class NoSuchInput(VcledgerError):
-    """A path that was given is not there, or cannot be opened. Nothing was imported."""
-
-
-class NothingToImport(VcledgerError):
-    """None of the files has a form that the import knows, or there are none."""
-
-
-class ImportOptions(msgspec.Struct, frozen=True):
-    """storage: what to keep of objects. max_line_bytes: the largest line, object or list item. snapshots: make those of
-    the cache that are due. broken_file: where broken input is written, as JSON lines. observed_at: when things were
-    observed, in microseconds, in formats that do not say it; None: by the rule of `vcledger.sources.moments`.
-    epoch: the moment from which an openb trace counts its seconds, in microseconds; None: 2023-01-01.
-    beside_bytes: a file of so many bytes, decompressed, is read in a second process; None: never."""
-
-    storage: StorageOptions = StorageOptions()
-    max_line_bytes: int = DEFAULT_LIMIT
-    snapshots: bool = True
-    batch: int = BATCH
-    broken_file: Path | None = None
-    observed_at: int | None = None
-    beside_bytes: int | None = BESIDE_BYTES
-    epoch: int | None = None
-
-
-def refuse_missing(paths: Sequence[Path | str]) -> None:
-    """NoSuchInput when a path is not there: to be called before a ledger is made for the import."""
-    missing = find(paths)[1]
-    if missing:
-        raise NoSuchInput(f"{', '.join(map(str, missing))}: no such file or folder; nothing was imported")
 
 
 class Import:
@@ -94,14 +63,7 @@ class Import:
     def __init__(
         self, cluster: str, options: ImportOptions, progress: Progress | None, clock: Callable[[], int] = now_micros
     ) -> None:
-        if not cluster or not cluster.isprintable() or len(cluster) > 253:
-            raise VcledgerError(f"{cluster[:80]!r} is no name for a cluster: 1 to 253 characters that can be printed")
-        if options.max_line_bytes < LIMIT_MIN:
-            raise VcledgerError(f"--max-line-size must be at least {LIMIT_MIN} bytes")
-        if options.observed_at is not None and options.observed_at > clock():
-            raise VcledgerError("--observed-at lies in the future: nothing can have been observed then")
-        if options.epoch is not None and options.epoch > clock():
-            raise VcledgerError("--epoch lies in the future: no trace can have begun then")
+        refuse_impossible(cluster, options, clock())
         self.cluster, self.options, self.progress, self.clock = cluster, options, progress, clock
         self.report = ImportReport(cluster=cluster)
         self.coverage = Coverage()
@@ -184,23 +146,7 @@ class Import:
     def _say_what_lacks(self, sources: Sequence[Source]) -> None:
         """Nodes or pods of a trace that neither this call nor the ledger has."""
         met = {form for source in sources for form in source.forms}
-        for have, other, kind, lacks, useless in (
-            (
-                Format.openb_pods,
-                Format.openb_nodes,
-                "Node",
-                "an openb pod list without its node list, which belongs in the same import: nothing can be placed",
-                "the openb node list has no row that can be used: nothing can be placed",
-            ),
-            (
-                Format.openb_nodes,
-                Format.openb_pods,
-                "Pod",
-                "an openb node list without a pod list, which belongs in the same import: nothing arrives",
-                "the openb pod list has no row that can be used: nothing arrives",
-            ),
-            (Format.simkube, None, "Node", "a SimKube trace has no nodes: a replay needs some added", ""),
-        ):
+        for have, other, kind, lacks, useless in PARTS_OF_A_TRACE:
             if have not in met or any(True for _ in self.ledger.store.read(cluster=self.cluster, kinds=kind, limit=1)):
                 continue
             self.report.note(useless if other in met else lacks)

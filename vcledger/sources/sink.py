@@ -15,18 +15,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 
-import msgspec
-
 from eventstore import EventStore
 from eventstore.runs import Run
 from eventstore.types import KEYED, RECORDED, AppendResult, NewEvent, StoredEvent, StreamId
-from vcledger.codec import OBJECT_TYPES, OPAQUE
+from vcledger.codec import OBJECT_TYPES
 from vcledger.sources.causes import CAUSES, Causes
 from vcledger.sources.items import Broke, ListBegun, ListItem, Sighting, Taken, Vanished
 from vcledger.sources.lists import CHANGED, Known, LastSeen, Outage, Relist, Watches
 from vcledger.sources.observe import hash_key
 from vcledger.sources.report import Gap, ImportReport
 from vcledger.sources.shape import deletion, said
+from vcledger.sources.stored import Stored, last_seen
 from volcano.events.observation import GapRecorded, ListCompleted, WatchFailed
 
 BATCH = 4_000
@@ -34,29 +33,6 @@ BATCH_BYTES = 32 << 20
 LIST_BATCH = 200_000
 LIST_BATCH_BYTES = 256 << 20
 """Events and bytes of an append; while a list is in progress the larger limits hold, so that it stays whole."""
-
-LOOK_BACK = 200
-"""How many of a kind's newest events are looked at for the last sign of life of its watch."""
-
-NO_LIFE = frozenset({"WatchFailed", "WatchExpired", "GapRecorded"})
-
-
-class _Versioned(msgspec.Struct):
-    resource_version: str = ""
-
-
-_versioned = msgspec.json.Decoder(_Versioned)
-
-
-def last_seen(event: NewEvent | StoredEvent) -> LastSeen:
-    """An event of a watch as a sign of life."""
-    key = event.resource_version
-    if key is not None and key < OPAQUE and event.type in OBJECT_TYPES:
-        return LastSeen(event.observed_at, str(key))
-    try:
-        return LastSeen(event.observed_at, _versioned.decode(event.payload).resource_version)
-    except msgspec.DecodeError:
-        return LastSeen(event.observed_at, "")
 
 
 class _InProgress:
@@ -78,6 +54,7 @@ class Sink:
         appended: Callable[[], None] = lambda: None,
     ) -> None:
         self.store, self.cluster, self.report, self._appended = store, cluster, report, appended
+        self.stored = Stored(store, cluster)
         mark = store.high_water(cluster)
         self.start = -(2**62) if mark is None else mark
         self._now = self.start
@@ -251,10 +228,15 @@ class Sink:
         self.settle()
         outage = self._watches.listed(kind, self._last_sign(kind, begun.observed_at), begun.relist)
         time = max(begun.observed_at, self.start)
-        self._lists[kind] = _InProgress(begun, Relist(self._known(kind)), outage, time)
+        self._lists[kind] = _InProgress(begun, Relist(self.stored.objects(kind)), outage, time)
         self._hold()
         if begun.length == 0:
             self._end_list(kind)
+
+    def _last_sign(self, kind: str, before: int) -> LastSeen | None:
+        """When a watch of the kind last gave a sign of life, in this import or, before a time, as the ledger has it."""
+        event = self._last.get(kind) or self.stored.last_sign(kind, before)
+        return None if event is None else last_seen(event)
 
     def _cut_off(self, progress: _InProgress) -> None:
         """The input ends inside a list. That is put on record, so that the list can go on when the file has grown."""
@@ -342,42 +324,6 @@ class Sink:
                 if last is not None:
                     self._add(deletion(last.stream, last.payload, last.resource_version, time))
 
-    # --- what the ledger knows ----------------------------------------------------------------------------------
-
-    def _known(self, kind: str) -> list[Known]:
-        """The objects of the kind that are there, as the ledger has them."""
-        return [
-            Known(head.stream.namespace, head.stream.name, head.stream.uid, head.resource_version, head.position)
-            for head in self.store.live(self.cluster, kind)
-            if head.stream.name
-        ]
-
-    def _last_object(self, stream: StreamId) -> StoredEvent | None:
-        """The last observation of a stream's object, which may stand before the stream's last event."""
-        found = self.store.read(
-            cluster=stream.cluster,
-            kinds=stream.kind,
-            namespace=stream.namespace,
-            name=stream.name,
-            uid=stream.uid,
-            types=OBJECT_TYPES,
-            late=False,
-            reverse=True,
-            limit=1,
-        )
-        return next(iter(found), None)
-
-    def _last_sign(self, kind: str, before: int) -> LastSeen | None:
-        """When a watch of the kind last gave a sign of life, in this import or, before a time, as the ledger has it."""
-        event: NewEvent | StoredEvent | None = self._last.get(kind)
-        if event is None:
-            newest = self.store.read(
-                cluster=self.cluster, kinds=kind, late=False, observed_to=before, reverse=True, limit=LOOK_BACK
-            )
-            recorded = (one for one in newest if one.known == RECORDED and one.type not in NO_LIFE)
-            event = next(recorded, None)
-        return None if event is None else last_seen(event)
-
     # --- the rest -----------------------------------------------------------------------------------------------
 
     def _broke(self, broke: Broke) -> None:
@@ -408,30 +354,20 @@ class Sink:
                     return event
         return None
 
-    def _uid_of(self, item: Vanished) -> str:
+    def _uid_now(self, item: Vanished) -> str:
         """The uid of the object that had a name last, as far as this import has got; '' when there was none."""
         self.flush()
         self.settle()
-        found = self.store.read(
-            cluster=self.cluster,
-            kinds=item.kind,
-            namespace=item.namespace,
-            name=item.name,
-            types=OBJECT_TYPES,
-            late=False,
-            reverse=True,
-            limit=1,
-        )
-        return next((one.stream.uid for one in found), "")
+        return self.stored.uid_of(item.kind, item.namespace, item.name)
 
     def _vanished(self, item: Vanished) -> None:
         """A deletion without a last state: the ledger's own last state stands in for it."""
-        uid = item.uid or self._uid_of(item)
+        uid = item.uid or self._uid_now(item)
         stream = StreamId(self.cluster, item.kind, item.namespace, item.name, uid)
         last: NewEvent | StoredEvent | None = self._last_waiting(stream)
         self.settle()
         if last is None and (head := self.store.stream_head(stream)) is not None and not head.gone:
-            last = self._last_object(stream)
+            last = self.stored.last_object(stream)
         if last is None or last.type == "ObjectDeleted" or item.observed_at < self.start:
             self.report.ignored["deletion, by name only, of what is not in the ledger, or gone from it already"] += 1
             return
