@@ -120,7 +120,8 @@ def get(
         if not rows:
             inside = f" in {scope} namespace" if scope is not None and each.plural in NAMESPACED else ""
             what = "Nothing pending" if each.plural == PENDING else f"No {each.plural} found"
-            render.nothing_found(f"{what}{inside}{where}.")
+            hint = " (-A: all namespaces)" if inside and namespace is None else ""
+            render.nothing_found(f"{what}{inside}{where}{hint}.")
             continue
         if shown:
             typer.echo()

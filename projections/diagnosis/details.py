@@ -127,7 +127,7 @@ def waited_line(found: History) -> list[Line]:
         return []
     longest = max(waits, key=lambda span: span.seconds)
     parts = ", ".join(f"{state} {duration(seconds)}" for state, seconds in told.items() if seconds > 0)
-    text = f"waited {duration(sum(told.values()))} for its place: {parts}; why: --at {longest.position}"
+    text = f"waited {duration(sum(told.values()))}: {parts}; why: --at {longest.position}"
     return [Line("state", text)]
 
 

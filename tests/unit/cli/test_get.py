@@ -218,6 +218,17 @@ def test_pending_is_everything_that_waits_with_its_verdict(call: Call, unschedul
     assert call("get", "pending/cpu-0", "--at", PENDING, db=unschedulable).exit_code == 2
     nothing = call("get", "pending", "-n", "elsewhere", db=unschedulable)
     assert "Nothing pending in elsewhere namespace at position" in nothing.stderr
+    assert "-A" not in nothing.stderr, "it was asked for"
+
+
+def test_nothing_in_the_default_namespace_leads_to_the_others(call: Call, tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere.db"
+    with Ledger.open(str(path), create=True) as ledger:
+        ledger.store.append([build.seen("ADDED", build.node("n", 1), 0)])
+    for kind in ("pods", "pending"):
+        said = call("get", kind, db=path).stderr
+        assert said.endswith(" in default namespace at position 1 (-A: all namespaces).\n")
+        assert "namespace" not in call("get", kind, "-A", db=path).stderr
 
 
 def test_markers_can_be_copied_into_at(call: Call, unschedulable: Path) -> None:

@@ -163,8 +163,6 @@ def spent(*spans: tuple[str, float]) -> History:
 
 def test_a_wait_that_is_over_is_one_line_with_where_to_ask() -> None:
     past = spent(("first-try", 1.0), ("gang", 43.0), ("nodes", 0.0), ("starting", 90.0), ("running", 25.0))
-    assert [line.text for line in waited_line(past)] == [
-        "waited 44.0s for its place: first-try 1.0s, gang 43.0s; why: --at 20"
-    ]
+    assert [line.text for line in waited_line(past)] == ["waited 44.0s: first-try 1.0s, gang 43.0s; why: --at 20"]
     assert waited_line(spent(("first-try", 1.0), ("running", 25.0))) == []
     assert waited_line(spent()) == []
