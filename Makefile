@@ -32,6 +32,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)
 	$(BIN)/vcledger demo
+	@echo "The command is $(BIN)/vcledger; '. $(BIN)/activate' puts it on the PATH."
 
 kube: $(STAMP)
 	@PYTHON=$(CURDIR)/$(BIN)/python kube/build
