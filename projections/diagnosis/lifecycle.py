@@ -96,23 +96,27 @@ def finished(case: Case) -> Finding | None:
         return None
     phase, node = case.pod.status.phase, case.pod.spec.node_name
     where = f" on {node}" if node else ""
-    why = f": {case.pod.status.reason} {case.pod.status.message}".rstrip() if case.pod.status.reason else ""
     return Finding(
         verdict="finished",
-        causes=[f"it has {phase.lower()}{where}{why}"],
+        causes=[f"it has {phase.lower()}{where}{_said(case.pod.status.reason, case.pod.status.message)}"],
         summary=f"{phase}{where}",
         evidence=own_evidence(case, f"phase {phase}"),
     )
+
+
+def _said(*words: str | None) -> str:
+    """`: REASON MESSAGE`, of what a status says of itself; '' where it says neither."""
+    given = " ".join(word for word in words if word)
+    return f": {given}" if given else ""
 
 
 def _job_finished(case: Case) -> Finding | None:
     state = case.job.status.state if case.job is not None else None
     if state is None or state.phase not in JOB_ENDS:
         return None
-    why = f": {state.reason} {state.message}".rstrip() if state.reason or state.message else ""
     return Finding(
         verdict="finished",
-        causes=[f"the job is {state.phase}{why}"],
+        causes=[f"the job is {state.phase}{_said(state.reason, state.message)}"],
         summary=state.phase,
         since=state.last_transition_time,
         evidence=job_evidence(case, f"phase {state.phase}"),

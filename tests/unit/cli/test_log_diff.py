@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -140,7 +141,10 @@ def test_stats_count_by_kind_and_type(call: Call, unschedulable: Path) -> None:
 def test_verify_passes_and_names_the_head(call: Call, unschedulable: Path) -> None:
     result = call("verify", db=unschedulable)
     assert result.exit_code == 0
-    assert result.stdout.endswith("verified\n")
+    head, snapshots, last = result.stdout.splitlines()
+    assert re.fullmatch(r"\d+ events in \d+ batches, \d+ streams: head hash [0-9a-f]{64}", head)
+    assert re.fullmatch(r"\d+ snapshots? compared with a rebuild.*", snapshots)
+    assert last == "verified"
     assert json.loads(call("verify", "-o", "json", db=unschedulable).stdout)["head_hash"] in result.stdout
 
 
@@ -195,7 +199,9 @@ def test_prune_keeps_later_states(call: Call, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("dropped ")
     assert before == {at: call("state", "--at", at, db=path).stdout for at in before}
-    assert call("verify", db=path).exit_code == 0
+    verified = call("verify", db=path)
+    assert verified.exit_code == 0
+    assert re.search(r"^pruned up to position [1-9]\d*, where \d+ events were kept$", verified.stdout, re.MULTILINE)
 
 
 def test_prune_says_what_keeps_it_from_dropping_what_is_older(call: Call, tmp_path: Path) -> None:

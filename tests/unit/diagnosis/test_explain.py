@@ -84,6 +84,12 @@ def test_gates_come_before_everything_that_a_node_could_say() -> None:
 def test_finished(phase: str) -> None:
     done = pod(nodeName="n1", status={"phase": phase}, **GROUPED)
     assert explain(case(done, status=phase)).verdict == "finished"
+    for said, cause in (
+        ({"message": "OOM"}, ": OOM"),
+        ({"reason": "Evicted", "message": "no disk"}, ": Evicted no disk"),
+    ):
+        done = pod(nodeName="n1", status={"phase": phase, **said}, **GROUPED)
+        assert explain(case(done, status=phase)).causes[0] == f"it has {phase.lower()} on n1{cause}"
 
 
 def test_placed_deleted_and_terminating() -> None:
@@ -448,12 +454,22 @@ def test_the_default_queue_trap() -> None:
     assert explain(case(pod(**GROUPED), cluster=where)).verdict == "schedulable"
 
 
-def test_a_finished_job_misses_no_podgroup() -> None:
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ({}, "the job is Completed"),
+        ({"reason": "Done"}, "the job is Completed: Done"),
+        ({"message": "all pods ended"}, "the job is Completed: all pods ended"),
+        ({"reason": "Done", "message": "all pods ended"}, "the job is Completed: Done all pods ended"),
+    ],
+)
+def test_a_finished_job_misses_no_podgroup(said: dict[str, str], cause: str) -> None:
     job = obj(
         "VolcanoJob",
         metadata={"name": "j", "namespace": "default", "uid": "j"},
         spec={"queue": "default"},
-        status={"state": {"phase": "Completed", "lastTransitionTime": "2026-01-01T00:00:00Z"}},
+        status={"state": {"phase": "Completed", "lastTransitionTime": "2026-01-01T00:00:00Z", **said}},
     )
     asked = Case("default", "j", "j", 9, None, cluster([node("n1")]), kind="Job", job=job, job_position=8)
-    assert explain(asked).verdict == "finished"
+    answer = explain(asked)
+    assert (answer.verdict, answer.causes[0]) == ("finished", cause)

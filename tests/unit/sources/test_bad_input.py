@@ -354,3 +354,13 @@ def test_late_lines_of_a_watch_are_pointed_out(tmp_path: Path) -> None:
     imported(tmp_path, written(tmp_path, "w", recorded("ADDED", pod("a", 1), 9)))
     report = imported(tmp_path, written(tmp_path, "v", recorded("ADDED", pod("b", 2), 5)))
     assert report.late == 1 and any("one import" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("part", ["name", "namespace", "uid"])
+def test_a_name_is_as_long_as_the_api_allows_and_no_longer(tmp_path: Path, part: str) -> None:
+    longest, beyond = pod("p", 12), pod("p", 13)
+    longest["metadata"][part], beyond["metadata"][part] = "x" * 253, "x" * 254
+    path = written(tmp_path, "watch.jsonl", watch_line("ADDED", longest), watch_line("ADDED", beyond))
+    report = imported(tmp_path, path)
+    assert (report.stored, report.broken_count) == (1, 1)
+    assert "longer than the API allows (253)" in report.broken[0].reason

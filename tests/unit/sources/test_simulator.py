@@ -18,6 +18,8 @@ from eventstore.types import INFERRED, RECORDED
 from tests.unit.sources.given import compact, events, imported, ledger, moment, pod, written
 from vcledger.sources import NothingToImport
 from vcledger.sources.detect import Format, detect
+from vcledger.sources.items import Vanished
+from vcledger.sources.simulator import Records
 
 
 def record(event: str, obj: Any, second: float, **more: Any) -> bytes:
@@ -105,6 +107,30 @@ def test_a_deletion_finds_the_object_in_another_file_or_import(tmp_path: Path, m
         found = [(one.type, one.stream.name, one.known) for one in events(tmp_path, db)]
         assert found[-2:] == [("ObjectDeleted", "p1", INFERRED), ("ObjectDeleted", "p2", INFERRED)], db
         assert imported(tmp_path, first, second, db=db).stored == 0
+
+
+def test_a_state_that_takes_the_place_of_another_takes_no_more_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last states of both pods are kept for their deletions, however often one of them has changed."""
+    monkeypatch.setattr("vcledger.sources.simulator.KEPT_BYTES", 3 * len(compact(pod("p1"))))
+    monkeypatch.setattr(Records, "_deleted", _of_kept(found := []))
+    changes = [record("Update", pod("p2", 20 + number), 3 + number / 10) for number in range(20)]
+    lines = [record("Add", pod("p1", 10), 1), record("Add", pod("p2", 20), 2), *changes]
+    imported(tmp_path, written(tmp_path, "record.jsonl", *lines, record("Delete", bare(pod("p1")), 9)))
+    assert found == [True]
+
+
+def _of_kept(found: list[bool]) -> Any:
+    """Tells whether the last state of what was deleted had been kept, and goes on."""
+    deleted = Records._deleted
+
+    def told(self: Records, kind: str, about: Any, time: int) -> Any:
+        item = deleted(self, kind, about, time)
+        found.append(not isinstance(item, Vanished))
+        return item
+
+    return told
 
 
 def test_broken_lines_of_a_record_are_named_and_their_neighbours_are_stored(tmp_path: Path) -> None:
