@@ -127,9 +127,10 @@ def test_resumable_after_an_end_and_after_being_killed(db: Path, port: WirePort,
 
 
 def test_bookmarkable(db: Path, port: WirePort, pods: Pods) -> None:
-    """The server sends a bookmark after a minute, and no sooner, when it has seen something newer of the kind."""
+    """The server sends a bookmark two seconds before a watch ends, else each minute, when it has seen something newer
+    of the kind; a watch without a bookmark is asked for no longer than silence is allowed."""
     pods.create("p")
-    with Running(db, port, scopes=[pods.scope]) as run:
+    with Running(db, port, scopes=[pods.scope], idle_seconds=20.0) as run:
         run.watching()
         Pods(pods.plane, pods.plane.namespace()).create("elsewhere")
         eventually(lambda: "Bookmark" in [type_ for type_, _ in about(db, "Pod", pods.namespace)], "a bookmark", LONG)

@@ -163,6 +163,22 @@ class PortBase:
         assert not isinstance(opened, Answer), opened
         return opened
 
+    def bookmarked(self, port: ApiPort, kind: str) -> tuple[list[WatchStream], Object]:
+        """A watch with bookmarks and one without, and an object made while they were open. Both last long enough for it
+        to come before the bookmark that a real server sends, also where that is slow."""
+        seconds = BOOKMARK_WATCH_SECONDS
+        while True:
+            start, began = self.version_now(port, kind), time.monotonic()
+            streams = []
+            for bookmarks in (True, False):
+                opened = port.watch(kind, resource_version=start, bookmarks=bookmarks, timeout_seconds=seconds)
+                assert not isinstance(opened, Answer), opened
+                streams.append(opened)
+            made = self.create(port, kind, MAKERS[kind](a_name("b")))
+            if time.monotonic() - began < seconds / 2 - 1:
+                return streams, made
+            seconds *= 2
+
     def lines(self, stream: WatchStream, count: int, name: str = "") -> list[WatchLine]:
         """The next `count` lines (of one object's name), waiting for a server that is elsewhere."""
         found: list[WatchLine] = []

@@ -11,7 +11,6 @@ import pytest
 from vcledger.runtime.port import Answer, ApiPort
 from vcledger.scheduler.requests import Delete, Patch
 from vcledger.testing.port.base import (
-    BOOKMARK_WATCH_SECONDS,
     MAKERS,
     Object,
     PortBase,
@@ -99,16 +98,8 @@ class WatchesOfPort(PortBase):
         ],
     )
     def test_a_bookmark_says_how_far_a_watch_is(self, port: ApiPort, kind: str, rest: Object) -> None:
-        start = self.version_now(port, kind)
         make = MAKERS[kind]
-        made = self.create(port, kind, make(a_name("b")))
-        streams = []
-        for bookmarks in (True, False):
-            opened = port.watch(
-                kind, resource_version=start, bookmarks=bookmarks, timeout_seconds=BOOKMARK_WATCH_SECONDS
-            )
-            assert not isinstance(opened, Answer), opened
-            streams.append(opened)
+        streams, made = self.bookmarked(port, kind)
         self.send_bookmarks(port)
         lines = self.lines(streams[0], 2)
         assert [line.type for line in lines] == ["ADDED", "BOOKMARK"]
