@@ -19,8 +19,6 @@ class TestSQLite(EventStoreConformance):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
-@pytest.mark.slow
 @pytest.mark.postgres
 class TestPostgreSQL(EventStoreConformance):
     @pytest.fixture

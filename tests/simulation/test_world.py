@@ -55,6 +55,7 @@ def test_the_log_on_a_disk_is_the_one_in_memory(tmp_path: Path) -> None:
     assert on_disk == in_memory and on_disk.ok
 
 
+@pytest.mark.slow
 @pytest.mark.postgres
 def test_the_log_on_postgresql_is_the_same(postgres_url: str) -> None:
     plan = plans.draw(5, 20)
