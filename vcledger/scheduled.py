@@ -1,6 +1,7 @@
-"""What our own scheduler says of itself in a ledger: whose pods it schedules, so that readers rebuild the same cache.
+"""What our own scheduler says of itself in a ledger: whose pods it schedules, so that readers rebuild the same cache;
+and that it has ended.
 
-Owns the marker of a run's start and how it is read back. Must not know how anything is scheduled. Called by
+Owns the markers of a run's start and end and how they are read back. Must not know how anything is scheduled. Called by
 `vcledger.schedule`, which writes it, and by `vcledger.ledger`, whose readers go by the newest.
 """
 
@@ -15,10 +16,11 @@ from vcledger.codec import domain, resource_version_key
 from volcano.events.base import RECORDING, Subject
 from volcano.events.observation import Marker
 
-STARTED = "scheduler-started"
-"""The marker of a run. It has a stream of its own, of which retention always leaves the newest event."""
+STARTED, STOPPED = "scheduler-started", "scheduler-stopped"
+"""The markers of a run's start and of its end, if it was not killed. Each has a stream of its own, of which retention
+always leaves the newest event."""
 
-RUNS = Subject(RECORDING, "", STARTED)
+RUNS, ENDS = Subject(RECORDING, "", STARTED), Subject(RECORDING, "", STOPPED)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -53,6 +55,13 @@ def started(cluster: str, run: Run, now: int) -> NewEvent:
     return domain(cluster, RUNS, Marker(name=STARTED, detail=text), now, known=RECORDED)._replace(resource_version=key)
 
 
+def stopped(cluster: str, identity: str, why: str, now: int) -> NewEvent:
+    """The event that a run has ended, and why ('' when nothing went wrong): nobody decides from then on."""
+    text = msgspec.json.encode({"identity": identity, "why": why}).decode()
+    key = KEYED | (resource_version_key(f"{text} {now}") or 0)
+    return domain(cluster, ENDS, Marker(name=STOPPED, detail=text), now, known=RECORDED)._replace(resource_version=key)
+
+
 def newest_run(store: EventStore, cluster: str) -> Run | None:
     """The newest run of our scheduler on the cluster, None when it never ran there."""
     newest = store.read(cluster=cluster, kinds=RUNS.kind, name=RUNS.name, types="Marker", reverse=True, limit=1)
@@ -64,4 +73,4 @@ def newest_run(store: EventStore, cluster: str) -> Run | None:
     return None
 
 
-__all__ = ["RUNS", "STARTED", "Run", "newest_run", "started"]
+__all__ = ["ENDS", "RUNS", "STARTED", "STOPPED", "Run", "newest_run", "started", "stopped"]

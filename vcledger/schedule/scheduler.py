@@ -40,7 +40,7 @@ from vcledger.runtime.running import Running
 from vcledger.schedule.election import Election, Timing, place
 from vcledger.schedule.informer import Informer, Intake, informer
 from vcledger.schedule.lock import LeaderLock, LockPort
-from vcledger.scheduled import Run, started
+from vcledger.scheduled import Run, started, stopped
 from vcledger.scheduler.inputs import Allocate, Answered, Input
 from vcledger.scheduler.session.conf import SessionConf, default_conf
 from vcledger.scheduler.state import FlowConfig
@@ -264,6 +264,9 @@ class Scheduler(Running):
                 worker.close()
             workers.close()
             loop.step(self.now())  # what was answered meanwhile
+            ended = stopped(self.cluster, self.identity, self._problem, self.now())
+            with contextlib.suppress(EventStoreError):  # it has lost the role, or the ledger refuses
+                ledger.store.append([ended], lift=True, lease=lease)
         for thread in threads:
             thread.join(JOIN_SECONDS)
         crashed = next((worker.crashed for worker in watching if worker.crashed), "")

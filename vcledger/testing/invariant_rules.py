@@ -5,9 +5,11 @@ Owns the base of the rules, and those about nodes, lists, jobs and gangs; the ot
 Called by `vcledger.testing.invariants`.
 
 A rule that speaks of what must follow (a revert after a failed bind) gives it GRACE of observed time, and none of it
-runs while a process that died is being recovered. What a relist or an audit line implies is about others: rules of our
-own conduct look at our own events only. A record whose beginning was pruned begins with the state at the cut; what the
-scheduler itself had on its way there is not known, and no rule is broken by what only that could explain.
+runs while a process that died is being recovered, nor while there is none: from the scheduler's word that it stops, or
+from a recorder's that it begins, as only one of them writes, until a scheduler begins again. What a relist or an audit
+line implies is about others: rules of our own conduct look at our own events only. A record whose beginning was pruned
+begins with the state at the cut; what the scheduler itself had on its way there is not known, and no rule is broken by
+what only that could explain.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from projections.cache import stores
 from projections.cache.accounting import count_on_node
 from projections.cache.state import Cache, NodeInfo
 from vcledger import codec
-from vcledger.scheduled import STARTED
+from vcledger.record.resume import STARTED as RECORDER_STARTED
+from vcledger.scheduled import STARTED, STOPPED
 from volcano.events import cleanup, observation, recovery, resync, scheduling
 from volcano.events.base import DomainEvent, Recorded
 from volcano.objects.core import Pod
@@ -55,7 +58,7 @@ class Rule:
         self.seen = 0
         self.broken: Break | None = None
         self._owed: dict[Hashable, tuple[int, Break]] = {}
-        self._recovering = False
+        self._recovering = self._absent = False
 
     def begin(self, cache: Cache, position: int, *, whole: bool) -> None:
         """The state that a pruned record begins with, and the position of its cut; not called for a whole record.
@@ -84,14 +87,16 @@ class Rule:
     def clock(self, recorded: Recorded) -> None:
         """Time has got to the event's."""
         event = recorded.event
-        if isinstance(event, recovery.RecoveryStarted) or _begins(event):
-            self._recovering = True
+        if isinstance(event, recovery.RecoveryStarted) or _is_marker(event, STARTED):
+            self._recovering, self._absent = True, False
+        elif _is_marker(event, STOPPED, RECORDER_STARTED):
+            self._absent = True
         elif isinstance(event, recovery.RecoveryCompleted):
             self._recovering = False
         if isinstance(event, recovery.RecoveryStarted | recovery.RecoveryCompleted):
             late = recorded.observed_at + GRACE
             self._owed = {key: (max(due, late), what) for key, (due, what) in self._owed.items()}
-        if self._owed and not self._recovering:
+        if self._owed and not self._recovering and not self._absent:
             for due, what in list(self._owed.values()):
                 if due < recorded.observed_at:
                     self.breach(*what)
@@ -101,9 +106,10 @@ def pod_key(recorded: Recorded) -> str:
     return f"{recorded.namespace}/{recorded.name}"
 
 
-def _begins(event: DomainEvent) -> bool:
-    """Whether a process says that it begins: its recovery follows, and until then nobody was there to do anything."""
-    return isinstance(event, observation.Marker) and event.name == STARTED
+def _is_marker(event: DomainEvent, *names: str) -> bool:
+    """Whether a process says that it begins or ends. The recovery of a scheduler that begins follows, and until then
+    nobody was there to do anything."""
+    return isinstance(event, observation.Marker) and event.name in names
 
 
 def own(recorded: Recorded) -> bool:

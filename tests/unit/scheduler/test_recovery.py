@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from tests.unit.scheduler.build import (
@@ -20,8 +23,15 @@ from tests.unit.scheduler.build import (
     storage_class,
     volume,
 )
+from vcledger import codec
+from vcledger.ledger import Ledger
+from vcledger.record.resume import RUNS
+from vcledger.record.resume import STARTED as RECORDER_STARTED
+from vcledger.scheduler.decision import RECORDED
 from vcledger.scheduler.inputs import Answered, AssumeTask, BindTask
+from vcledger.testing.invariants import check_ledger
 from volcano.events.binding import BindFailed, BindRequested, BindSucceeded, PodConditionPatchFailed
+from volcano.events.observation import Marker
 from volcano.events.recovery import InDoubtResolved, RecoveryCompleted, RecoveryStarted
 from volcano.events.volume import PVCUpdateRequested, VolumesBound, VolumesReverted
 
@@ -338,3 +348,43 @@ def test_two_updates_one_known_one_in_doubt(world: World) -> None:
     assert world.asked(Bind) == ["p1"]
     assert len(world.events(PVCUpdateRequested)) == 2
     world.settled()
+
+
+def by_a_recorder(world: World, *objects: dict[str, Any]) -> None:
+    """What a recorder writes into the ledger two minutes after the process was killed."""
+    later = world.now + 120_000_000
+    marker = codec.domain("c", RUNS, Marker(name=RECORDER_STARTED, detail="{}"), later, known=RECORDED)
+    seen = [
+        codec.observation(
+            cluster="c",
+            kind=one["kind"],
+            change="MODIFIED",
+            payload=json.dumps(one).encode(),
+            namespace=one["metadata"].get("namespace", ""),
+            name=one["metadata"]["name"],
+            uid=one["metadata"]["uid"],
+            resource_version=one["metadata"]["resourceVersion"],
+            observed_at=later + 1_000_000,
+            known=RECORDED,
+        )
+        for one in objects
+    ]
+    world.store.append([marker])
+    world.store.append(seen)
+
+
+def test_a_ledger_that_a_recorder_goes_on_with_after_a_kill_is_sound(world: World) -> None:
+    """A binding, a condition and a volume's update are out."""
+    world.see(node("n1"), storage_class("wait"), claim("c1", "wait"))
+    world.see(pod("p1"), pod("p2"), pod("p3", claims=("c1",)))
+    for name in ("p1", "p2", "p3"):
+        world.bind(name)
+    world.answer(Bind, status(500, "no"), "p2")
+    assert world.asked(Bind) == ["p1"] and world.asked(Patch) == ["p2"] and world.asked(Update) == ["c1"]
+    by_a_recorder(world, node("n2", 300), pod("p1", 301, node="n1"), pod("p2", 302))
+    assert [one for one in check_ledger(Ledger(world.store)) if one.broken] == []
+    world.now += 130_000_000
+    world.crash()
+    world.tick(300)
+    broken = [one.invariant.number for one in check_ledger(Ledger(world.store)) if one.broken]
+    assert broken == [], "it asks, and asks again, for as long as nobody answers"
