@@ -18,7 +18,15 @@ KEPT = sorted(path.stem for path in EVENTS.glob("*.db"))
 
 NOT_KEPT = (
     *("BindErrorHandlerCalled", "BindErrorHandlerSet", "Bookmark", "JobCleanupDropped", "JobCleanupQueued"),
-    *("JobCleanupRetried", "JobDeleted", "ListStarted", "Marker", "NodeSyncFailed", "ResyncFailed"),
+    *(
+        "JobCleanupRetried",
+        "JobDeleted",
+        "ListStarted",
+        "Marker",
+        "NodeSyncFailed",
+        "QueueCreateFailed",
+        "ResyncFailed",
+    ),
 )
 """Events that had landed before and that a simulated world of a few steps does not come to."""
 

@@ -76,9 +76,9 @@ class Options(msgspec.Struct, frozen=True):
     answer was lost may still arrive. workers: requests at a time. seed: of the jitter of waits. absent_seconds: before
     a kind is looked for again that is not installed. take_over: take the role from a scheduler that has it. session:
     Volcano's configuration, by which a session decides, with ties decided by `seed` too. beside: another scheduler of
-    groups is at work in the cluster, who lets in the PodGroups that nobody's pods belong to, and writes what queues
-    hold. node_selectors: as `label:value`, nodes with one of these labels are scheduled to, all when there is none
-    (Volcano's option)."""
+    groups is at work in the cluster, who lets in the PodGroups that nobody's pods belong to, writes what queues
+    hold, and makes those that each cluster has. node_selectors: as `label:value`, nodes with one of these labels are
+    scheduled to, all when there is none (Volcano's option)."""
 
     scheduler_name: str = "vcledger"
     lock: str | None = None
@@ -114,6 +114,7 @@ class Options(msgspec.Struct, frozen=True):
             seed=self.seed,
             statuses=True,
             alone=not self.beside,
+            makes_queues=not self.beside,
         )
 
 

@@ -21,7 +21,7 @@ from projections.diagnosis.claims import pod_claims
 from projections.diagnosis.nodes import refuses
 from projections.diagnosis.reasons import Reason, fit_message
 from projections.diagnosis.volumes import Chosen, VolumeBinding
-from vcledger.scheduler import evictor, place, statuses
+from vcledger.scheduler import evictor, first_queues, place, statuses
 from vcledger.scheduler.bodies import condition_patch
 from vcledger.scheduler.decision import Hand
 from vcledger.scheduler.fold_binding import condition_is_news
@@ -62,6 +62,7 @@ def run_session(hand: Hand) -> None:
     flow = hand.flow
     if not flow.synced:
         return
+    first_queues.make_missing(hand)
     mirror = mirror_of(flow)
     mirror.refresh()
     jobs, due = list(mirror.waiting), bool(mirror.waiting)

@@ -11,7 +11,17 @@ from typing import Any
 
 import msgspec
 
-from vcledger.scheduler import allocate, binder, cycle, evictor, housekeeping, resyncer, statuses, volume_binder
+from vcledger.scheduler import (
+    allocate,
+    binder,
+    cycle,
+    evictor,
+    first_queues,
+    housekeeping,
+    resyncer,
+    statuses,
+    volume_binder,
+)
 from vcledger.scheduler.decision import INFERRED, NOTHING, RECORDED, Decision, Draft, Hand
 from vcledger.scheduler.inputs import (
     Allocate,
@@ -185,6 +195,8 @@ def _answered(hand: Hand, given: Answered) -> None:
             resyncer.handler_answered(hand, position, intent, request, given.answer)
     elif intent.kind in ("group", "queue"):
         statuses.answered(hand, position, intent, given.answer)
+    elif intent.kind == "make":
+        first_queues.answered(hand, position, intent, given.answer)
     elif intent.kind == "ask":
         volume_binder.doubt_answered(hand, position, intent, given.answer)
     else:

@@ -23,6 +23,7 @@ from vcledger.scheduler.state import Flow, FlowTask
 from vcledger.scheduler.transitions import BEFORE_BINDING, Phase, Step, after
 from volcano.events.base import Recorded
 from volcano.events.observation import ObjectAdded, ObjectDeleted, ObjectModified
+from volcano.events.recovery import RecoveryStarted
 from volcano.events.volume import VolumesAssumed, VolumesBound, VolumesReverted
 from volcano.objects.core import Pod
 from volcano.objects.scheduling import PodGroup, VolcanoJob
@@ -32,6 +33,8 @@ SENT_BACK = frozenset({"PersistentVolume", "PersistentVolumeClaim"})
 """Kinds whose objects are kept whole, as they are sent back when they are updated."""
 ABOUT_VOLUMES = (VolumesAssumed, VolumesBound, VolumesReverted)
 _OVER = ("Succeeded", "Failed")
+INFERRED = 1
+"""`Recorded.known` of what a list implies."""
 
 
 def _came_back(number: int, event: Change) -> bool:
@@ -55,6 +58,8 @@ def evolve(flow: Flow, recorded: Recorded, raw: bytes | None = None) -> Flow:
             apply = APPLY.get(type(event))
             if apply is not None:
                 apply(flow, recorded, event)
+            if isinstance(event, RecoveryStarted):
+                fold_status.begin(flow)
         if flow.mirror is not None:
             _mirror(flow.mirror, recorded)
     flow.position = recorded.position
@@ -99,7 +104,7 @@ def _observe(flow: Flow, recorded: Recorded, event: Change, raw: bytes | None) -
         fold_status.see_job(flow, recorded.uid, None if isinstance(event, ObjectDeleted) else event.object)
     if kind in ("PodGroup", "Queue") and isinstance(event, ObjectDeleted):
         key = f"{recorded.namespace}/{name}" if recorded.namespace else name
-        fold_status.object_gone(flow, kind, key, recorded.uid)
+        fold_status.object_gone(flow, kind, key, recorded.uid, seen=recorded.known != INFERRED)
     if flow.evictions:
         fold_evictions.still_leaving(flow)
     _jobs_over(flow, recorded.position)

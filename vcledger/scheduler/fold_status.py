@@ -1,4 +1,4 @@
-"""What the events about written statuses do to the state, and what tells whose a PodGroup is.
+"""What the events about written statuses and made queues do to the state, and what tells whose a PodGroup is.
 
 Owns these changes. Must not know decisions. Called by `vcledger.scheduler.fold`, and by the table of
 `vcledger.scheduler.fold_events`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from projections.cache.state import PodRef
 from vcledger.scheduler.fold_tasks import Apply
 from vcledger.scheduler.state import SECOND, Flow, Intent
-from vcledger.scheduler.written import OUT, REFUSED, TAKEN, Written, key_of
+from vcledger.scheduler.written import OUT, REFUSED, ROOT, TAKEN, Making, Written, key_of
 from volcano.events import status
 from volcano.events.base import DomainEvent, Recorded
 from volcano.objects.scheduling import VolcanoJob
@@ -73,11 +73,40 @@ def _failed(flow: Flow, at: Recorded, event: Failed) -> None:
         flow.written[key] = held._replace(state=REFUSED, failures=event.attempt, until=until, code=event.code)
 
 
+def _create_requested(flow: Flow, at: Recorded, event: status.QueueCreateRequested) -> None:
+    flow.intents[at.position] = Intent("make", "", event.queue)
+    earlier = flow.making.get(event.queue)
+    flow.making[event.queue] = Making(failures=earlier.failures if earlier is not None else 0)
+
+
+def _created(flow: Flow, at: Recorded, event: status.QueueCreateSucceeded) -> None:
+    if event.intent is not None:
+        flow.intents.pop(event.intent, None)
+    flow.making[event.queue] = Making(TAKEN)
+
+
+def _create_failed(flow: Flow, at: Recorded, event: status.QueueCreateFailed) -> None:
+    if event.intent is not None:
+        flow.intents.pop(event.intent, None)
+    until = flow.now + round(event.delay_seconds * SECOND)
+    flow.making[event.queue] = Making(REFUSED, event.attempt, until)
+
+
+def begin(flow: Flow) -> None:
+    """A process begins: the queues that it needs are looked for anew."""
+    for name, held in list(flow.making.items()):
+        if held.state == TAKEN:
+            del flow.making[name]
+
+
 # --- observations -------------------------------------------------------------------------------------------------
 
 
-def object_gone(flow: Flow, kind: str, key: str, uid: str) -> None:
-    """A PodGroup or queue is no more."""
+def object_gone(flow: Flow, kind: str, key: str, uid: str, *, seen: bool) -> None:
+    """A PodGroup or queue is no more. `seen`: a watch saw it go, while this process ran, so whoever deleted it meant
+    it; else a list found it gone."""
+    if kind == "Queue" and seen and key in (ROOT, flow.config.cache.default_queue):
+        flow.making[key] = Making(TAKEN)
     held = flow.written.get(key_of(kind, key))
     if held is not None and held.uid == uid:
         del flow.written[key_of(kind, key)]
@@ -112,8 +141,11 @@ APPLY: dict[type[DomainEvent], Apply] = {
     status.QueueUpdateRequested: _queue_requested,
     status.QueueUpdateSucceeded: _succeeded,
     status.QueueUpdateFailed: _failed,
+    status.QueueCreateRequested: _create_requested,
+    status.QueueCreateSucceeded: _created,
+    status.QueueCreateFailed: _create_failed,
 }
 """Event to what it does."""
 
 
-__all__ = ["APPLY", "group_words", "object_gone", "queue_words", "see_job", "see_stranger"]
+__all__ = ["APPLY", "begin", "group_words", "object_gone", "queue_words", "see_job", "see_stranger"]

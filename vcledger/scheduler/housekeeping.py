@@ -9,7 +9,7 @@ is over: Volcano's goes on being retried (fact 18), and its outcome is the same,
 
 from __future__ import annotations
 
-from vcledger.scheduler import binder, evictor, statuses
+from vcledger.scheduler import binder, evictor, first_queues, statuses
 from vcledger.scheduler.decision import RECORDED, Hand, subject_at
 from vcledger.scheduler.fold_tasks import LOST
 from vcledger.scheduler.fold_upkeep import cleanup_key
@@ -170,6 +170,8 @@ def _orphans(hand: Hand, known: list[int]) -> None:
             hand.add(subject, event, cause=position)
         elif intent.kind in ("group", "queue"):
             statuses.orphan(hand, position, intent)
+        elif intent.kind == "make":
+            first_queues.orphan(hand, position, intent)
         elif intent.kind == "bind" and position not in known:
             binder.orphan(hand, position, intent)
         elif intent.kind in ("mark", "evict"):

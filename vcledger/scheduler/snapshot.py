@@ -35,12 +35,12 @@ from vcledger.scheduler.state import (
     Recovery,
     Refusal,
 )
-from vcledger.scheduler.written import Written
+from vcledger.scheduler.written import Making, Written
 from volcano.events.base import Recorded
 from volcano.objects import kinds
 from volcano.objects.core import Pod
 
-VERSION = CACHE_VERSION * 1_000 + 9
+VERSION = CACHE_VERSION * 1_000 + 10
 """To be raised with every change of the flow's fold or of these bytes; the cache's is part of it."""
 
 
@@ -103,6 +103,7 @@ class Image(msgspec.Struct, array_like=True):
     written: dict[str, Written]
     others: dict[str, list[str]]
     job_schedulers: dict[str, str]
+    making: dict[str, Making]
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -164,6 +165,7 @@ def dump(flow: Flow) -> bytes:
         flow.written,
         {job: list(pods) for job, pods in flow.others.items()},
         flow.job_schedulers,
+        flow.making,
     )
     return _encoder.encode(image)
 
@@ -191,7 +193,7 @@ def load(flow: Flow, data: bytes) -> Flow:
     flow.considered, flow.promised, flow.admitted = image.considered, image.promised, image.admitted
     flow.evictions, flow.refused = image.evictions, image.refused
     flow.nominated, flow.noted = image.nominated, image.noted
-    flow.written, flow.job_schedulers = image.written, image.job_schedulers
+    flow.written, flow.job_schedulers, flow.making = image.written, image.job_schedulers, image.making
     flow.others = {job: dict.fromkeys(pods) for job, pods in image.others.items()}
     flow.watchers = {key: dict.fromkeys(users) for key, users in image.watchers.items()}
     flow.bind_queue, flow.waiting = image.bind_queue, image.waiting

@@ -24,7 +24,7 @@ from vcledger.scheduler.queues import BASE_MICROSECONDS, WorkQueue
 from vcledger.scheduler.session.conf import SessionConf, plain_conf
 from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.transitions import Phase
-from vcledger.scheduler.written import Written
+from vcledger.scheduler.written import Making, Written
 from volcano.events.volume import Provision, SharedClaim, StaticBinding, VolumeWait
 from volcano.objects.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from volcano.objects.resource import Resource
@@ -41,7 +41,7 @@ class FlowConfig(msgspec.Struct, frozen=True):
     a plain one, without queues' shares, unless another is given. `seed` decides between
     equals in a session. `statuses`: what a session says of PodGroups and queues is written to the API server, as is the
     node named for a pod. `alone`: no other scheduler writes to them, so that queues and PodGroups without pods are this
-    one's affair, too."""
+    one's affair, too. `makes_queues`: those that each cluster has are made when the scheduler starts."""
 
     cache: CacheConfig = CacheConfig()
     scheduler_name: str = "volcano"
@@ -58,6 +58,7 @@ class FlowConfig(msgspec.Struct, frozen=True):
     seed: int = 0
     statuses: bool = False
     alone: bool = True
+    makes_queues: bool = False
 
 
 class FlowTask(msgspec.Struct, gc=False):
@@ -147,8 +148,8 @@ class Refusal(NamedTuple):
 
 class Intent(NamedTuple):
     """A request that is out, by the position of its event. `kind` is bind, pv, pvc, resync, ask, condition, handler,
-    mark (the conditions of a pod that is to go), evict, group or queue; `key` the object, or for `ask` the position of
-    the intent that is asked about."""
+    mark (the conditions of a pod that is to go), evict, group, queue or make (of a queue); `key` the object, or for
+    `ask` the position of the intent that is asked about."""
 
     kind: str
     uid: str
@@ -221,6 +222,7 @@ class Flow:
     noted       pods on nodes, whole, that a choice of victims looks at: those of the cluster's own priority classes,
                 and those that make way
     written     what was last written into the status of a PodGroup or queue (by kind and key)
+    making      the queues (by name) that were asked for since the process began, or seen to be deleted
     others      pods of other schedulers, by the job of their group annotation; job_schedulers the scheduler that a
                 Volcano Job (UID) names
     coming      pods on their way, as they will stand on their nodes
@@ -257,6 +259,7 @@ class Flow:
         self.nominated: dict[str, str] = {}
         self.noted: dict[str, Pod] = {}
         self.written: dict[str, Written] = {}
+        self.making: dict[str, Making] = {}
         self.others: dict[str, dict[str, None]] = {}
         self.job_schedulers: dict[str, str] = {}
         self.volumes: AssumeCache[PersistentVolume] = AssumeCache(self.cache.volumes)
@@ -347,7 +350,7 @@ class Flow:
         rest = [sorted(one.items()) for one in (self.intents, self.doubts, self.podgroups, self.unreadable)]
         said = [sorted(self.said.items()), sorted(self.listed), sorted(self.conditions.items())]
         said += [self.cycle, *(sorted(one.items()) for one in (self.considered, self.promised, self.admitted))]
-        said += [sorted(self.written.items()), sorted(self.job_schedulers.items())]
+        said += [sorted(one.items()) for one in (self.written, self.making, self.job_schedulers)]
         said += [sorted((job, sorted(pods)) for job, pods in self.others.items())]
         seen = [sorted(self.versions.items()), sorted((key, list(users)) for key, users in self.watchers.items())]
         assumed = [self.volumes.rows(), self.claims.rows()]

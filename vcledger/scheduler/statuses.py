@@ -26,7 +26,7 @@ from vcledger.scheduler.session.mirror import Mirror
 from vcledger.scheduler.session.model import SessionJob, SessionQueue, SessionTask, Vector
 from vcledger.scheduler.state import Flow, Intent
 from vcledger.scheduler.volume_binder import version_in
-from vcledger.scheduler.written import REFUSED, is_ours, key_of, may_write, unseen, wait_seconds
+from vcledger.scheduler.written import REFUSED, ROOT, is_ours, key_of, may_write, unseen, wait_seconds
 from volcano.events.base import Subject
 from volcano.events.status import (
     PodGroupUpdateFailed,
@@ -40,9 +40,6 @@ from volcano.objects.meta import ObjectMeta
 from volcano.objects.quantity import QuantityInvalid, canonical, exact_value
 from volcano.objects.resource import ATTACH_PREFIX, PODS
 from volcano.objects.scheduling import PodGroupCondition, PodGroupStatus
-
-ROOT = "root"
-"""The queue that all others are part of, where there is one."""
 
 _LOST = "the process ended before an answer came"
 _GROUPS = key_of("PodGroup", "")

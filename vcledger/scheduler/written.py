@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 OUT, TAKEN, REFUSED = "out", "taken", "refused"
 
+ROOT = "root"
+"""The queue that all others are part of, where there is one."""
+
 REFUSED_FIRST, REFUSED_MOST = 1_000_000, 60_000_000
 """Microseconds that nothing is sent after a refusal: doubled with each one in a row, up to a minute, so that what could
 not be said while the API server was in trouble is said soon after."""
@@ -29,6 +32,15 @@ not be said while the API server was in trouble is said soon after."""
 CONFLICT = 409
 _CONTENT = (400, 422)
 """Codes by which the server judges what was sent, and nothing else."""
+
+
+class Making(NamedTuple):
+    """A queue that the scheduler makes when it starts; the fields as in Written. One that is taken is left alone while
+    this process runs."""
+
+    state: str = OUT
+    failures: int = 0
+    until: int = 0
 
 
 class Written(NamedTuple):
@@ -111,7 +123,9 @@ def is_ours(flow: Flow, job: SessionJob) -> bool:
 __all__ = [
     "OUT",
     "REFUSED",
+    "ROOT",
     "TAKEN",
+    "Making",
     "Written",
     "before",
     "held_back",

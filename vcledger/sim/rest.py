@@ -12,6 +12,7 @@ from typing import Any
 from projections.cache import CACHE_KINDS, Cache, Delivery, observe, state_json
 from vcledger.scheduler.state import FLOW_MODEL, Flow
 from vcledger.scheduler.transitions import Phase
+from vcledger.scheduler.written import REFUSED
 from vcledger.sim.actors import annotation
 from vcledger.sim.kubelet import RUNS_SECONDS, finished
 from vcledger.sim.mvcc import Object
@@ -23,6 +24,9 @@ from volcano.objects.quantity import milli_value
 
 ABOUT_AT_MOST = 5
 """Findings of one check that are told."""
+
+CYCLES = 2_000_000
+"""Microseconds in which a cycle comes for sure."""
 
 
 def unbound(api: SimulatedApi, wanted: Sequence[str], *, faults: bool = True) -> list[str]:
@@ -92,6 +96,17 @@ def not_idle(flow: Flow) -> list[str]:
         found += [f"{key} is still assumed for {held.uid}" for key, held in volumes.assumed.items()]
     found += [f"task {task.key} is {task.phase}" for task in flow.tasks.values() if task.phase not in AT_REST]
     return found[:ABOUT_AT_MOST]
+
+
+def to_be_said(flow: Flow, now: int) -> list[str]:
+    """The statuses that were refused, and that a cycle will send again once their time is over. `now` in
+    microseconds."""
+    waits = [(key, one.until) for key, one in flow.written.items() if one.state == REFUSED]
+    waits += [(f"queue {name}", one.until) for name, one in flow.making.items() if one.state == REFUSED]
+    waits += [(f"condition of {uid}", one.until) for uid, one in flow.conditions.items() if one.code is not None]
+    return [f"{key} was refused, and is to be written again" for key, until in waits if now < until + CYCLES][
+        :ABOUT_AT_MOST
+    ]
 
 
 def _has_tasks(flow: Flow, key: str) -> bool:

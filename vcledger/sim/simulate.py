@@ -194,8 +194,10 @@ def come_to_rest(world: Simulation) -> float:
         if world.timeline.now - begun > LIVENESS_SECONDS_MAX * SECOND:
             world.broken += restless(world) or ["it did not come to rest"]
             return LIVENESS_SECONDS_MAX
+        before = world.log.head()
         world.run_for(SECOND)
-        quiet = 0 if restless(world) else quiet + 1
+        # What was written meanwhile may not have been seen yet, such as a status at the end of a pod.
+        quiet = 0 if restless(world) or world.log.head() != before else quiet + 1
     if world.broken or world.loop is None:
         return (world.timeline.now - begun) / SECOND
     flow = world.loop.flow
@@ -216,7 +218,9 @@ def restless(world: Simulation) -> list[str]:
         return ["the scheduler is down"]
     faults = bool(world.hits or world.port.hits)
     to_come = rest.ending(world.api) if world.plan.session else []
-    return rest.unbound(world.api, list(world.owner.wanted), faults=faults) + rest.not_idle(world.loop.flow) + to_come
+    flow, wanted = world.loop.flow, list(world.owner.wanted)
+    to_come += rest.to_be_said(flow, world.timeline.now)
+    return rest.unbound(world.api, wanted, faults=faults) + rest.not_idle(flow) + to_come
 
 
 def digest_of(store: EventStore) -> tuple[str, int]:

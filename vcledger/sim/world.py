@@ -51,7 +51,12 @@ KINDS: tuple[str, ...] = (
 """What the scheduler lists and watches."""
 
 DEFAULT_CONFIG = FlowConfig(
-    lists=KINDS, bind_timeout_seconds=60.0, settle_seconds=10.0, session=default_conf(), statuses=True
+    lists=KINDS,
+    bind_timeout_seconds=60.0,
+    settle_seconds=10.0,
+    session=default_conf(),
+    statuses=True,
+    makes_queues=True,
 )
 """Volcano's own configuration, and all that `vcledger schedule` writes."""
 

@@ -1,4 +1,5 @@
-"""The rule about what is written into the status of PodGroups and queues: news, with an outcome.
+"""The rule about what is written into the status of PodGroups and queues, and which queues are made: news, with an
+outcome. Bindings and deletions have one as well.
 
 Owns this rule. Pure, see `vcledger.testing.invariant_rules`; must not know how the scheduler decides that a status is
 news, of which it is the check. Called by `vcledger.testing.invariant_binding`, as a part of the twelfth invariant.
@@ -10,8 +11,8 @@ from typing import NamedTuple
 
 from projections.cache.state import Cache
 from vcledger import codec
-from vcledger.testing.invariant_rules import ANSWER_GRACE, CHANGED, Rule, own
-from volcano.events import observation, status
+from vcledger.testing.invariant_rules import ANSWER_GRACE, CHANGED, Rule, own, pod_key
+from volcano.events import binding, eviction, observation, recovery, status
 from volcano.events.base import DomainEvent, Recorded
 from volcano.objects.quantity import QuantityInvalid, exact_value
 from volcano.objects.resource import ATTACH_PREFIX, PODS
@@ -20,6 +21,11 @@ from volcano.objects.scheduling import PodGroup, Queue
 REQUESTED = (status.PodGroupUpdateRequested, status.QueueUpdateRequested)
 SUCCEEDED = (status.PodGroupUpdateSucceeded, status.QueueUpdateSucceeded)
 FAILED = (status.PodGroupUpdateFailed, status.QueueUpdateFailed)
+ASKED = (binding.BindRequested, eviction.EvictRequested)
+TOLD = (
+    *(binding.BindSucceeded, binding.BindFailed, eviction.EvictSucceeded, eviction.EvictFailed),
+    recovery.InDoubtResolved,
+)
 
 Says = dict[str, object]
 """What a status says, by field: of a PodGroup `phase`, the counts, and each condition by its type; of a queue what is
@@ -36,13 +42,15 @@ class _Sent(NamedTuple):
 
 class StatusWrites(Rule):
     """No status of a PodGroup or queue is asked for that says what the object is known to say, or what one says whose
-    answer is out; and each has an outcome. An object that nothing is known of yet is not judged."""
+    answer is out; no queue is asked for that is there, or that is asked for already; and each has an outcome, as each
+    binding and each deletion has. An object that nothing is known of yet is not judged."""
 
     def __init__(self) -> None:
         super().__init__()
         self._objects: dict[str, Says] = {}
         self._versions: dict[str, int] = {}
         self._out: dict[int, _Sent] = {}
+        self._making: dict[str, int] = {}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event, uid = recorded.event, recorded.uid
@@ -54,6 +62,13 @@ class StatusWrites(Rule):
             if sent is not None and isinstance(event, SUCCEEDED):
                 version = codec.resource_version_key(event.new_resource_version)
                 self._see(uid, version, _with(self._objects.get(uid, {}), sent.says))
+        elif isinstance(event, (*ASKED, *TOLD)) and own(recorded):
+            self._pod(recorded, event)
+        elif isinstance(event, status.QueueCreateRequested):
+            self._create(recorded, event, cache)
+        elif isinstance(event, status.QueueCreateSucceeded | status.QueueCreateFailed):
+            self.settle(("make", event.intent))
+            self._making.pop(event.queue, None)
         elif isinstance(event, CHANGED) and isinstance(event.object, PodGroup | Queue):
             self._see(uid, recorded.resource_version, _seen(event.object))
         elif recorded.kind in ("PodGroup", "Queue") and isinstance(event, observation.ObjectDeleted):
@@ -70,6 +85,26 @@ class StatusWrites(Rule):
             self.breach(recorded.position, f"{what} is written as it was")
         self._out[recorded.position] = _Sent(recorded.position, uid, says)
         self.owe(("status", recorded.position), recorded, f"{what} was written, and no outcome is known", ANSWER_GRACE)
+
+    def _pod(self, recorded: Recorded, event: DomainEvent) -> None:
+        """A binding or deletion that is asked for, or what is known of one: an answer, none, or what was found out."""
+        if isinstance(event, ASKED):
+            self.seen += 1
+            what = "binding" if isinstance(event, binding.BindRequested) else "deletion"
+            text = f"the {what} of {pod_key(recorded)} was asked for, and no outcome is known"
+            self.owe(("pod", recorded.position), recorded, text, ANSWER_GRACE)
+        elif isinstance(event, TOLD):
+            self.settle(("pod", event.intent))
+
+    def _create(self, recorded: Recorded, event: status.QueueCreateRequested, cache: Cache) -> None:
+        self.seen += 1
+        if event.queue in cache.queues:
+            self.breach(recorded.position, f"the queue {event.queue} is to be made, and is there")
+        if event.queue in self._making:
+            self.breach(recorded.position, f"the queue {event.queue} is to be made as it is being made already")
+        self._making[event.queue] = recorded.position
+        text = f"the queue {event.queue} was to be made, and no outcome is known"
+        self.owe(("make", recorded.position), recorded, text, ANSWER_GRACE)
 
     def _see(self, uid: str, version: int | None, says: Says) -> None:
         """What an object says as of a version; an earlier one than is known is passed over."""

@@ -60,7 +60,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(9, "same-state", "the state from any snapshot and the tail equals the state from the whole log"),
     Invariant(10, "log-order", "stream versions have no holes, positions are in commit order, each is stored once"),
     Invariant(11, "recovery", "after a crash every doubt is settled, and 1 to 10 hold"),
-    Invariant(12, "worth-writing", "no status update is sent that changes nothing, and each has an outcome"),
+    Invariant(12, "worth-writing", "no status update is sent that changes nothing, and each write has an outcome"),
 )
 
 RULES: dict[int, Callable[[], Rule]] = {

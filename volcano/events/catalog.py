@@ -150,6 +150,7 @@ TYPES: tuple[EventType, ...] = (
         status.PodGroupUpdateFailed,
     ),
     *_family("status", "Queue", status.QueueUpdateRequested, status.QueueUpdateSucceeded, status.QueueUpdateFailed),
+    *_family("status", "Scheduler", status.QueueCreateRequested, status.QueueCreateSucceeded, status.QueueCreateFailed),
     *_family(
         "resync",
         "Pod",
