@@ -23,7 +23,7 @@ from vcledger.scheduler.inputs import Allocate, Answered, Effect, Input
 from vcledger.scheduler.requests import Bind, Patch
 from vcledger.scheduler.session.conf import default_conf, read_conf
 from vcledger.scheduler.state import Flow, FlowConfig
-from vcledger.sim import faults, rest
+from vcledger.sim import faults, going, rest
 from vcledger.sim.actors import World
 from vcledger.sim.clock import MILLISECOND, SECOND, START, Timeline
 from vcledger.sim.faults import Fault
@@ -261,6 +261,7 @@ class Simulation:
         if loop is None:
             return
         self.steps += 1
+        begun = loop.flow.position
         loop.step(self.timeline.now)
         if loop.down is not None:
             if not self.store.refusing:
@@ -270,6 +271,7 @@ class Simulation:
             self._wake(self.timeline.now + SECOND)
             return
         effects, self._outbox[:] = list(self._outbox), []
+        self.broken += going.wrong(loop.flow, self.log, begun, effects)
         if self._watch is not None:
             self.broken += self._watch(self)
         if self._dies_after_append and effects:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from projections.cache.state import Cache, PodRef
 from vcledger import codec
+from vcledger.testing.invariant_evictions import DISRUPTED, Evictions
 from vcledger.testing.invariant_rules import ANSWER_GRACE, CHANGED, Rule, own, pod_key
 from vcledger.testing.invariant_status import StatusWrites
 from vcledger.testing.invariant_volumes import names_of
@@ -14,29 +15,19 @@ from volcano.events import binding, eviction, node_sync, observation, recovery, 
 from volcano.events.base import Recorded
 from volcano.objects.core import Pod
 
-POSTS_MAX = 2
-"""So often a request whose answer was lost is sent at most."""
-
-DISRUPTED = "DisruptionTarget"
-"""The type of the condition of a pod that is to go."""
-
 BIND_FAILED_REASON = "SchedulerError"
 """The reason of a pod's condition that tells of a failed bind; one without a node has another."""
 
 # --- 4: bound once, to a node that is there -----------------------------------------------------------------------
 
 
-class BoundOnce(Rule):
-    """A pod UID is bound at most once, and never to a node that the log had removed. It is deleted for an eviction that
-    was decided, by two requests at most, and by none once one has succeeded."""
+class BoundOnce(Evictions):
+    """A pod UID is bound at most once, and never to a node that the log had removed; and evictions are in order."""
 
     absent = "no pod was bound"
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[str, int] = {}
-        self._asked: dict[str, int] = {}
-        self._pruned = False
         self._node_of: dict[str, str] = {}
         self._ours: dict[str, int] = {}
         self._nodes: dict[str, bool] = {}
@@ -46,6 +37,7 @@ class BoundOnce(Rule):
         self._node_of = {ref.uid: ref.node_name for ref in cache.pods.values() if ref.node_name}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
+        super().after(recorded, cache)
         event = recorded.event
         if recorded.kind == "Node":
             if isinstance(event, observation.ObjectDeleted | node_sync.NodeRemoved):
@@ -59,12 +51,6 @@ class BoundOnce(Rule):
             self._bound(recorded, event.node)
             if own(recorded):
                 self._once(recorded, event)
-        elif isinstance(event, scheduling.TaskEvicted):
-            self._told[recorded.uid], self._asked[recorded.uid] = recorded.position, 0
-        elif isinstance(event, eviction.EvictRequested):
-            self._deleted(recorded, event)
-        elif isinstance(event, eviction.EvictSucceeded):
-            self._told.pop(recorded.uid, None)
         elif recorded.kind == "Pod" and isinstance(event, CHANGED):
             pod = event.object
             if isinstance(pod, Pod) and pod.spec.node_name:
@@ -77,17 +63,6 @@ class BoundOnce(Rule):
             self.breach(
                 recorded.position, f"{pod_key(recorded)} of uid {recorded.uid} is on {node} and was on {before}"
             )
-
-    def _deleted(self, recorded: Recorded, event: eviction.EvictRequested) -> None:
-        self.seen += 1
-        told = self._told.get(recorded.uid)
-        if told is None and self._pruned and recorded.uid not in self._asked:
-            return
-        if told != event.decided:
-            self.breach(recorded.position, f"{pod_key(recorded)} is deleted, and no eviction of it stands")
-        self._asked[recorded.uid] = self._asked.get(recorded.uid, 0) + 1
-        if self._asked[recorded.uid] > POSTS_MAX:
-            self.breach(recorded.position, f"{pod_key(recorded)} is deleted a third time for one decision")
 
     def _once(self, recorded: Recorded, event: binding.BindSucceeded) -> None:
         before = self._ours.setdefault(recorded.uid, recorded.position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -149,7 +150,8 @@ TICK = observation.Bookmark(resource="pods", resource_version="1")
 
 EVICTED = scheduling.TaskEvicted(job="ns/g", node="n", reason="preempt")
 DELETION = eviction.EvictRequested(job="ns/g", node="n", decided=1)
-DELETION_OF_6 = eviction.EvictRequested(job="ns/g", node="n", decided=6)
+DELETION_OF_7 = eviction.EvictRequested(job="ns/g", node="n", decided=7)
+NOT_MARKED = eviction.EvictFailed(job="ns/g", node="n", code=500)
 GOING = eviction.EvictSucceeded(job="ns/g", node="n")
 STAYS = eviction.EvictFailed(job="ns/g", node="n", code=403)
 LOST_DELETION = eviction.EvictFailed(job="ns/g", node="n", code=0, answer_lost=True)
@@ -180,6 +182,12 @@ def says(phase: str, *conditions: tuple[str, str], running: int = 0) -> Any:
 def queue(**allocated: str) -> Any:
     return {"metadata": {"name": "q", "uid": "q"}, "status": {"allocated": allocated}}
 
+
+STOPS = observation.Marker(name="scheduler-stopped")
+RECORDS = observation.Marker(name="recorder-started")
+SAYS = ("Recording", "said", "")
+MAKES = status.QueueCreateRequested(queue="q")
+MAKER = ("Scheduler", "queues", "")
 
 GROUP = ("PodGroup", "g", "g-1")
 QUEUE = ("Queue", "q", "q")
@@ -226,8 +234,18 @@ BROKEN: dict[str, tuple[int, int, History]] = {
     "bound to a node that went": (4, 3, h().see(node(), "Node").see(node(), "Node", "Deleted").add(BIND)),
     "deleted without a decision": (4, 1, h().add(DELETION)),
     "deleted for a decision before the last": (4, 3, h().add(EVICTED).add(EVICTED).add(DELETION)),
-    "deleted again once it is going": (4, 4, h().add(EVICTED).add(DELETION).add(GOING).add(DELETION)),
-    "deleted a third time": (4, 4, h().add(EVICTED).add(DELETION).add(DELETION).add(DELETION)),
+    "deleted again once it is going": (4, 5, h().add(EVICTED).add(MARKED).add(DELETION).add(GOING).add(DELETION)),
+    "deleted a third time": (4, 5, h().add(EVICTED).add(MARKED).add(DELETION).add(DELETION).add(DELETION)),
+    "deleted without its conditions": (4, 2, h().add(EVICTED).add(DELETION)),
+    "deleted with conditions for another reason": (4, 3, h().add(EVICTED).add(MARKED_ANEW).add(DELETION)),
+    "told to go while it is being bound": (4, 3, h().see(pod()).add(BIND).add(EVICTED)),
+    "told to go before it was seen bound": (4, 4, h().see(pod()).add(BIND).add(BIND_OK).add(EVICTED)),
+    "told to go again at once": (4, 5, h().add(EVICTED).add(MARKED).add(DELETION).add(STAYS).wait(0.9).add(EVICTED)),
+    "told to go again too soon after the second time": (
+        4,
+        6,
+        h().add(EVICTED).add(NOT_MARKED).wait(1).add(EVICTED).add(NOT_MARKED).wait(1.9).see(RUNNING).add(EVICTED),
+    ),
     "no resync after an eviction that failed": (
         5,
         4,
@@ -341,6 +359,29 @@ BROKEN: dict[str, tuple[int, int, History]] = {
         .add(HOLDS, *QUEUE, namespace=""),
     ),
     "a queue's status without an outcome": (12, 1, h().add(HOLDS, *QUEUE, namespace="").wait(61).add(TICK)),
+    "a binding without an outcome": (12, 2, h().see(pod()).add(BIND).wait(61).add(TICK)),
+    "a deletion without an outcome": (12, 3, h().see(RUNNING).add(EVICTED).add(DELETION).wait(61).add(TICK)),
+    "one of two bindings without an outcome": (
+        12,
+        3,
+        h().see(pod()).add(BIND).add(BIND).add(binding.BindFailed(node="n", code=0, intent=2)).wait(61).add(TICK),
+    ),
+    "a queue that is to be made without an outcome": (12, 1, h().add(MAKES, *MAKER).wait(61).add(TICK)),
+    "a queue that is to be made twice at once": (12, 2, h().add(MAKES, *MAKER).add(MAKES, *MAKER)),
+    "a queue that is to be made and is there": (12, 2, h().see(queue(), "Queue").add(MAKES, *MAKER)),
+    "a recorder had gone on, and the next scheduler forgot": (
+        12,
+        6,
+        h()
+        .see(pod())
+        .add(STOPS, *SAYS)
+        .add(RECORDS, *SAYS)
+        .add(RECOVERY, "Scheduler", "loop", "", namespace="")
+        .add(RECOVERED, "Scheduler", "loop", "", namespace="")
+        .add(BIND)
+        .wait(61)
+        .add(TICK),
+    ),
 }
 
 
@@ -379,7 +420,28 @@ HELD: dict[str, tuple[int, History]] = {
     "an audit line of a bind that we know": (4, h().add(BIND).add(BIND_OK).add(BIND_OK, known=INFERRED)),
     "evicted, once more where no answer came, and another time": (
         4,
-        h().add(EVICTED).add(DELETION).add(LOST_DELETION).add(DELETION).add(GOING).add(EVICTED).add(DELETION_OF_6),
+        h()
+        .add(EVICTED)
+        .add(MARKED)
+        .add(DELETION)
+        .add(LOST_DELETION)
+        .add(DELETION)
+        .add(GOING)
+        .add(EVICTED)
+        .add(DELETION_OF_7),
+    ),
+    "told to go once it was seen bound, again a while after that failed, the conditions being there": (
+        4,
+        h()
+        .add(BIND)
+        .see(RUNNING)
+        .add(EVICTED)
+        .add(MARKED)
+        .add(msgspec.structs.replace(DELETION, decided=3))
+        .add(STAYS)
+        .wait(1)
+        .add(EVICTED)
+        .add(DELETION_OF_7),
     ),
     "an eviction that failed is looked at again": (
         5,
@@ -623,6 +685,36 @@ def test_a_task_that_is_placed_by_itself_is_no_gang() -> None:
 def test_what_only_looks_like_a_breach_is_none(name: str) -> None:
     number, history = HELD[name]
     assert history.verdict(number).outcome == "held", history.verdict(number)
+
+
+OUT: dict[str, tuple[int, Callable[[], History]]] = {
+    "a group's status": (12, lambda: h().see(says("Pending"), "PodGroup").add(LET_IN, *GROUP)),
+    "a queue's status": (12, lambda: h().add(HOLDS, *QUEUE, namespace="")),
+    "a queue that is to be made": (12, lambda: h().add(MAKES, *MAKER)),
+    "a binding": (12, lambda: h().see(pod()).add(BIND)),
+    "a deletion": (12, lambda: h().see(RUNNING).add(EVICTED).add(DELETION)),
+    "a condition": (5, lambda: h().see(pod()).add(BIND).add(BIND_FAILED).add(RESYNC)),
+    "an assumption": (2, lambda: h().see(pod()).add(ASSUMED).see(pod(), change="Deleted")),
+}
+"""What is out when a scheduler ends, and the rule that asks what became of it."""
+
+
+@pytest.mark.parametrize("name", OUT)
+def test_a_scheduler_that_lives_and_forgets_what_is_out_breaks_the_rule(name: str) -> None:
+    number, made = OUT[name]
+    assert made().wait(120).see(node(), "Node").verdict(number).outcome == "broken"
+
+
+@pytest.mark.parametrize("word", [STOPS, RECORDS], ids=["stopped", "killed, and a recorder began"])
+@pytest.mark.parametrize("name", OUT)
+def test_one_that_stopped_or_was_killed_with_it_has_forgotten_nothing(name: str, word: observation.Marker) -> None:
+    number, made = OUT[name]
+    history = made().wait(120).add(word, *SAYS, namespace="").wait(600).see(node(), "Node").add(TICK)
+    assert history.verdict(number).outcome != "broken", history.verdict(number)
+    history.add(RECOVERY, "Scheduler", "loop", "", namespace="").add(RECOVERED, "Scheduler", "loop", "", namespace="")
+    history.wait(120).see(node(), "Node", "Modified")
+    settles = number != 5  # a condition that was out is given up
+    assert (history.verdict(number).outcome == "broken") is settles, "the one that begins again has to settle it"
 
 
 def test_what_a_history_does_not_speak_of_is_not_applicable() -> None:
