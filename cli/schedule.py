@@ -105,7 +105,8 @@ def schedule(
         bool,
         typer.Option(
             "--beside",
-            help="Another scheduler writes the status of queues, and of PodGroups that have neither pods nor a Job",
+            help="Another scheduler makes the first queues, and writes the status of queues, and of PodGroups that "
+            "have neither pods nor a Job",
         ),
     ] = False,
     take_over: Annotated[
