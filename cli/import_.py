@@ -102,7 +102,6 @@ def import_(
     given together are merged by time. Values of environment variables, managedFields and the last-applied annotation
     are left out unless asked for. Broken input is counted and named, and what stands beside it is imported.
     """
-    from vcledger.at import parse_time
     from vcledger.sources import ImportOptions
     from vcledger.sources.pipeline import Import
 
@@ -114,7 +113,7 @@ def import_(
         snapshots=not no_snapshots,
         broken_file=broken,
         observed_at=moment_of(observed_at),
-        epoch=None if epoch is None else parse_time(epoch),
+        epoch=None if epoch is None else time_of("--epoch", epoch),
     )
     with progress_bar(paths) as progress, Import(cluster, options, progress) as job:
         job.look(paths)
@@ -141,12 +140,22 @@ def refuse_broken(report: ImportReport, *, lenient: bool) -> None:
 
 def moment_of(text: str | None) -> int | None:
     """Microseconds of --observed-at."""
-    from vcledger.at import parse_time
     from vcledger.sources.source import now_micros
 
     if text is None:
         return None
-    return now_micros() if text == "now" else parse_time(text)
+    return now_micros() if text == "now" else time_of("--observed-at", text)
+
+
+def time_of(option: str, text: str) -> int:
+    """Microseconds of an option's RFC 3339 time."""
+    from vcledger.at import parse_time
+    from vcledger.errors import BadTime
+
+    try:
+        return parse_time(text)
+    except BadTime as error:
+        fail(f"{option}: {error}")
 
 
 def size_of(text: str) -> int:

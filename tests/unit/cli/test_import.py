@@ -86,6 +86,10 @@ def test_a_moment_that_is_given(call: Call, tmp_path: Path) -> None:
     assert call("import", path, "--observed-at", "now", db=tmp_path / "b.db").exit_code == 0
     for text in ("yesterday", "2199-01-01T00:00:00Z"):
         assert call("import", path, "--observed-at", text, db=tmp_path / "c.db").exit_code == 2
+    for option in ("--observed-at", "--epoch"):
+        refused = call("import", path, option, "yesterday", db=tmp_path / "c.db")
+        assert refused.exit_code == 2
+        assert refused.stderr.startswith(f"error: {option}: 'yesterday' is no")
 
 
 def test_what_ends_with_2(call: Call, tmp_path: Path) -> None:
