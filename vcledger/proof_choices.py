@@ -84,7 +84,7 @@ class _Run:
         return [self._make(part, cache) for _, cache in self.read(positions)]
 
     def _make(self, part: Cycle, cache: Cache, flying: Mapping[str, str] = MappingProxyType({})) -> int:
-        dice = Dice(part.thrown, cache.node_list, always=True, sampling=self.conf.sampling)
+        dice = Dice(part.thrown, always=True, sampling=self.conf.sampling)
         outcome = decide(self.ledger, cache, frozenset(), flying, dice, conf=self.conf)
         seen = [one for one in part.placements if one.seen]
         hows = (FLYING if flying and how in COULD else how for how in _hows(seen, dice, outcome))

@@ -50,7 +50,7 @@ class SessionSpeaker:
         seed: int = 0,
     ) -> None:
         self.ledger, self.cache, self.free, self.in_flight = ledger, cache, free, in_flight
-        self.conf, self.seed, self.dice = conf, seed, Dice(thrown, cache.node_list, sampling=conf.sampling)
+        self.conf, self.seed, self.dice = conf, seed, Dice(thrown, sampling=conf.sampling)
 
     def of_pod(self, key: str, uid: str) -> str | None:
         """See `vcledger.proof_words.Speaker`."""

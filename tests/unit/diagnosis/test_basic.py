@@ -176,7 +176,8 @@ def test_the_reasons_read_as_the_schedulers_print_them() -> None:
         "POD_ANTI_AFFINITY": "node(s) didn't match pod anti-affinity rules",
         "EXISTING_ANTI_AFFINITY": "node(s) didn't satisfy existing pods anti-affinity rules",
         "VOLUME_LIMIT": "node(s) exceed max volume count",
-        "ACCESS_MODE": "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+        "ACCESS_MODE": "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already "
+        "in-use by another pod",
         "VOLUME_ZONE": "node(s) had no available volume zone",
         "SPREAD": "node(s) didn't match pod topology spread constraints",
         "SPREAD_LABEL": "node(s) didn't match pod topology spread constraints (missing required label)",

@@ -220,8 +220,12 @@ class _Allocate:
     # --- one job ------------------------------------------------------------------------------------------------------
 
     def _job(self, job: SessionJob) -> bool:
-        """One turn of a job. True: it has more tasks, and is to have another."""
+        """One turn of a job. True: it has more tasks, and is to have another. Without any node none is tried, and so
+        none has a fit error (allocateResourcesForTasks)."""
         ssn = self.ssn
+        if not len(ssn.nodes):
+            self._note(job, "untried")
+            return False
         statement = Statement(ssn)
         self._tasks(job, statement)
         if ssn.job_ready(job):
