@@ -96,6 +96,29 @@ def test_commands_have_the_options_that_they_are_called_with(page: Path) -> None
         assert not unknown, f"vcledger {command}: {unknown}"
 
 
+def test_every_decision_stands_in_the_index_by_its_own_title() -> None:
+    index = (ROOT / "docs" / "adr" / "README.md").read_text()
+    pages = sorted((ROOT / "docs" / "adr").glob("0*.md"))
+    titles = [page.read_text().splitlines()[0].removeprefix("# ") for page in pages]
+    assert re.findall(r"^- \[(.*)\]\((.*)\)$", index, flags=re.MULTILINE) == [
+        (title, page.name) for title, page in zip(titles, pages, strict=True)
+    ]
+
+
+def test_every_page_is_reached_from_the_readme_or_the_architecture() -> None:
+    reached = {(ROOT / name).resolve() for name in ("README.md", "ARCHITECTURE.md")}
+    todo = sorted(reached)
+    while todo:
+        page = todo.pop()
+        for file, _ in LINK.findall(page.read_text()):
+            there = (page.parent / file).resolve() if file else page
+            there = there / "README.md" if there.is_dir() else there
+            if there.suffix == ".md" and there.exists() and there not in reached:
+                reached.add(there)
+                todo.append(there)
+    assert [named(page) for page in PAGES if page.resolve() not in reached] == []
+
+
 def test_make_has_the_targets() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     asked = {target for page in PAGES for target in TARGET.findall(page.read_text())}
