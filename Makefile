@@ -6,6 +6,7 @@ STAMP  := $(VENV)/.installed
 EVENTS ?= 100000
 RUNS   ?= 500
 JOBS   ?= 2
+WORKERS ?= 3
 SAMPLE ?= 150
 
 .DEFAULT_GOAL := help
@@ -13,7 +14,7 @@ SAMPLE ?= 150
 
 help:
 	@echo "make demo       import the example recording and ask why three pods were pending"
-	@echo "make test       everything: lint, types, import contracts, all tests"
+	@echo "make test       everything: lint, types, import contracts, all tests (WORKERS=3 processes)"
 	@echo "make test-fast  the tests that take under two minutes together"
 	@echo "make kube       the API server, controllers and etcd that the tests run on (minutes the first time)"
 	@echo "make lint       ruff, mypy --strict, import-linter"
@@ -49,8 +50,9 @@ test-fast: $(STAMP)
 test: $(STAMP)
 	@PYTHON=$(CURDIR)/$(BIN)/python kube/beside $(MAKE) --no-print-directory all-tests
 
+# One worker has the tests on the API server, which mostly wait: so there are three for two cores.
 all-tests: lint
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n 2 --dist loadgroup
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci} $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 nightly: kube
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n 2 --durations=10 tests/stateful/test_flow_machines.py \
