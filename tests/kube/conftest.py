@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kube import things
 from tests.kube.control_plane import BUILT, ControlPlane, MissingProgram, running_control_plane
+from tests.kube.proxy import Proxy, running_proxy
 
 HERE = Path(__file__).parent
 
@@ -37,6 +39,20 @@ def clean_plane(control_plane: ControlPlane) -> ControlPlane:
     """The control plane without any object of the kinds that the ledger knows."""
     control_plane.wipe()
     return control_plane
+
+
+@pytest.fixture
+def plane(clean_plane: ControlPlane) -> ControlPlane:
+    """The same with the default queue; some files have a control plane of their own."""
+    things.queue(clean_plane)
+    return clean_plane
+
+
+@pytest.fixture
+def proxy(plane: ControlPlane, tmp_path: Path) -> Iterator[Proxy]:
+    """What a test puts between a scheduler and the control plane."""
+    with running_proxy(plane, tmp_path / "proxy-kubeconfig") as one:
+        yield one
 
 
 @pytest.fixture

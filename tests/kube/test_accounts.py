@@ -15,8 +15,8 @@ from eventstore import open_store
 from tests.kube import things
 from tests.kube.control_plane import ControlPlane
 from tests.kube.manifests import installed
-from tests.kube.test_schedule import QUICK, until
-from tests.kube.test_schedule import Running as Scheduling
+from tests.kube.schedulers import QUICK, until
+from tests.kube.schedulers import Running as Scheduling
 from tests.unit.record.runs import Running as Recording
 from tests.unit.record.runs import fast, live
 from vcledger.record.scope import RECORDED, Scope, scopes

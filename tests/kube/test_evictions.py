@@ -14,7 +14,7 @@ import pytest
 from tests.kube import things
 from tests.kube.control_plane import ControlPlane
 from tests.kube.proxy import Proxy, running_proxy
-from tests.kube.test_schedule import CLUSTER, QUICK, is_sound, nodes_of, running, through, until
+from tests.kube.schedulers import CLUSTER, QUICK, is_sound, nodes_of, running, through, until
 from vcledger.ledger import Ledger
 from vcledger.scheduler.session.conf import read_conf
 

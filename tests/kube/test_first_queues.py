@@ -12,7 +12,7 @@ import pytest
 from tests.kube import things
 from tests.kube.control_plane import ControlPlane
 from tests.kube.proxy import running_proxy
-from tests.kube.test_schedule import CLUSTER, QUICK, is_sound, nodes_of, running, settle, through, until
+from tests.kube.schedulers import CLUSTER, QUICK, is_sound, nodes_of, running, settle, through, until
 from vcledger.ledger import Ledger
 
 pytestmark = pytest.mark.slow

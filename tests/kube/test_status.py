@@ -15,25 +15,13 @@ import pytest
 
 from tests.kube import things
 from tests.kube.control_plane import ControlPlane
-from tests.kube.proxy import Proxy, running_proxy
-from tests.kube.test_schedule import agrees, is_sound, nodes_of, running, settle, through, until
+from tests.kube.proxy import Proxy
+from tests.kube.schedulers import agrees, is_sound, nodes_of, running, settle, through, until
 
 pytestmark = pytest.mark.slow
 
 GANG = "/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; Pending: "
 WHY_NOT = (f"1{GANG}", f"2{GANG}")
-
-
-@pytest.fixture
-def plane(clean_plane: ControlPlane) -> ControlPlane:
-    things.queue(clean_plane)
-    return clean_plane
-
-
-@pytest.fixture
-def proxy(plane: ControlPlane, tmp_path: Path) -> Iterator[Proxy]:
-    with running_proxy(plane, tmp_path / "proxy-kubeconfig") as one:
-        yield one
 
 
 def job(plane: ControlPlane, namespace: str, name: str, size: int, scheduler: str = "vcledger") -> None:
