@@ -13,6 +13,7 @@ from eventstore import open_store
 from vcledger.schedule.scheduler import Options
 from vcledger.scheduled import Run, newest_run, started
 from vcledger.scheduler.session.conf import DEFAULT_CONF, ConfInvalid, read_conf
+from vcledger.scheduler.session.sampling import Sampling
 
 CONF = """\
 actions: "enqueue, allocate"
@@ -72,3 +73,26 @@ def test_a_selector_that_is_none_is_refused_at_once(selector: str, tmp_path: Pat
     told = CliRunner().invoke(app, ["schedule", "--node-selector", selector, "--db", str(tmp_path / "l.db")])
     assert isinstance(told.exception, Failure | SystemExit) and "LABEL:VALUE" in str(told.exception) + told.output
     assert not (tmp_path / "l.db").exists()
+
+
+def test_how_many_nodes_a_session_looks_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Volcano's three options, with its defaults."""
+    seen: list[Options] = []
+
+    def scheduler(db: object, name: object, port: object, options: Options, **_: object) -> None:
+        seen.append(options)
+        raise SystemExit(7)
+
+    class Port:
+        cluster_name = server = "here"
+
+        def __init__(self, *_: object, **__: object) -> None:
+            """No server is asked."""
+
+    monkeypatch.setattr("vcledger.runtime.access.find_access", lambda *_: None)
+    monkeypatch.setattr("vcledger.runtime.wire.WirePort", Port)
+    monkeypatch.setattr("vcledger.schedule.scheduler.Scheduler", scheduler)
+    given = ["--minimum-feasible-nodes", "50", "--minimum-percentage-nodes-to-find", "7"]
+    for more in ([], [*given, "--percentage-nodes-to-find", "30"]):
+        assert CliRunner().invoke(app, ["schedule", "--db", "some.db", *more]).exit_code == 7
+    assert [one.flow().session.sampling for one in seen] == [Sampling(), Sampling(50, 7, 30)]
