@@ -74,8 +74,9 @@ class TrialSpeaker:
         tried = tried or self._of_job(key)
         if tried is None:
             return {}
-        chosen = task if task is not None and task.uid in tried.trial.failed else tried.trial.breaker
-        return scheduler_table(tried.trial.failed[chosen.uid], tried.cluster) if chosen is not None else {}
+        refused = {**tried.trial.failed, **tried.trial.unfilled}
+        chosen = task if task is not None and task.uid in refused else tried.trial.breaker
+        return scheduler_table(refused[chosen.uid], tried.cluster) if chosen is not None else {}
 
     def _find(self, key: str) -> tuple[TaskView | None, _Tried | None]:
         """The pod as its group's task."""
@@ -99,7 +100,7 @@ class TrialSpeaker:
         trial = try_gang(group, cluster)
         first = next(iter(trial.order), None)
         if first is not None and share_gate(group.pod_group.spec.queue, first.request, cluster) is not None:
-            trial = Trial(trial.ready, trial.needed, trial.order)
+            trial = trial.untried_all()
         return _Tried(group, cluster, trial)
 
 

@@ -21,10 +21,11 @@ from projections.diagnosis.claims import fully_bound
 from projections.diagnosis.combined import Edits, applied, size_of, told_together
 from projections.diagnosis.edits_group import AddVolume, LowerMinMember, MoreMembers
 from projections.diagnosis.edits_pods import Ungate, UseScheduler
+from projections.diagnosis.gang import VALID
 from projections.diagnosis.model import Change
 from projections.diagnosis.openings import ghost_attachments, queue_options, raising
 from projections.diagnosis.placing import placings
-from projections.diagnosis.proof import VALID, Held, Prover, obstacle, runs, unmade, up_to
+from projections.diagnosis.proof import Held, Prover, obstacle, runs, unmade, up_to
 from projections.diagnosis.queues import share_gate
 from projections.diagnosis.views import Amounts, GroupView, TaskView, claim_names
 from projections.diagnosis.world import World

@@ -1,10 +1,10 @@
 """A trial of the gang: where the pending tasks of a group would go, in the scheduler's order, and which one breaks it.
 
 Owns the trial. Must not know queues nor how the answer is worded. Called by the verdict.
-Source: Volcano's allocate action (allocateResourcesForTasks, NeedContinueAllocating, TaskHasFitErrors) and
-CompareTask's order. Which node a task takes among those that fit is the scheduler's score; the trial takes the emptiest
-when the pods depend on each other, and fills up node by node when they don't, so it may differ in the node, never in a
-node's refusal.
+Source: Volcano's allocate action (allocateResourcesForTasks, NeedContinueAllocating, TaskHasFitErrors), CompareTask's
+order, and the backfill action, which keeps what refused a task that asks for nothing. Which node a task takes among
+those that fit is the scheduler's score; the trial takes the emptiest when the pods depend on each other, and fills up
+node by node when they don't, so it may differ in the node, never in a node's refusal.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from volcano.objects.core import Pod
 READY = ("Bound", "Binding", "Running", "Allocated", "Succeeded")
 """Statuses that count for a gang (JobInfo.ReadyTaskNum)."""
 
+VALID = (*READY, "Pipelined", "Pending")
+"""Statuses that count towards minMember (JobInfo.ValidTaskNum)."""
+
 CHECKS_MAX = 60_000
 """Node checks after which a trial of interdependent pods stops, and says so."""
 
@@ -32,7 +35,8 @@ class Trial:
     """What the trial found. `failed` has the node table of each task that fits nowhere, at its turn; `skipped` the
     tasks that were passed over because another of their role had failed (its name); `untried` what was left when the
     gang was given up. `whole` is False when it stopped for its size; `taken` is what the placed tasks take on each
-    node."""
+    node. Tasks that ask for nothing are backfill's, and keep nobody else from a place: `filled` has
+    a node for each, `unfilled` the table of each that fits nowhere."""
 
     ready: int
     needed: int
@@ -43,6 +47,8 @@ class Trial:
     untried: list[str] = field(default_factory=list)
     whole: bool = True
     taken: dict[str, Amounts] = field(default_factory=dict)
+    filled: dict[str, str] = field(default_factory=dict)
+    unfilled: dict[str, dict[str, list[Reason]]] = field(default_factory=dict)
 
     @property
     def short(self) -> int:
@@ -53,6 +59,11 @@ class Trial:
     def breaker(self) -> TaskView | None:
         """The first task that fits nowhere."""
         return next((task for task in self.order if task.uid in self.failed), None)
+
+    def untried_all(self) -> Trial:
+        """What there is to say where the allocate action passes the group over, as its queue has its share: nothing was
+        tried but by backfill, which asks no queue."""
+        return Trial(self.ready, self.needed, self.order, filled=self.filled, unfilled=self.unfilled)
 
 
 def ready_count(group: GroupView) -> int:
@@ -104,6 +115,13 @@ class _Run:
         self.emptiest = sorted(map(self._emptiness, self.nodes)) if self.interdependent else []
 
     def run(self) -> Trial:
+        self.allocate()
+        if self.tables:
+            self.backfill()
+        return self.trial
+
+    def allocate(self) -> None:
+        """Each task in its order, as long as the gang can do without those that failed."""
         trial, tasks = self.trial, self.trial.order
         failed_roles: dict[str, str] = {}
         for index, task in enumerate(tasks):
@@ -121,7 +139,35 @@ class _Run:
             if not self.goes_on(failed_roles, tasks[index + 1 :]):
                 trial.untried = [other.uid for other in tasks[index + 1 :]]
                 break
-        return trial
+
+    def backfill(self) -> None:
+        """The tasks that ask for nothing, each against the nodes as they are with what was placed; what a short gang
+        had is given back. Tasks that are alike are looked at once."""
+        if sum(task.status in VALID for task in self.group.tasks) < self.group.min_member:
+            return
+        short, seen = self.trial.short > 0, dict[object, str | dict[str, list[Reason]]]()
+        waiting = [task for task in self.group.tasks if task.status == "Pending" and task.best_effort]
+        for task in waiting:
+            if task.gated or task.pod is None or self.checks > CHECKS_MAX:
+                continue
+            key = task.uid if is_interdependent(task.pod) else _class_key(task, task.pod)
+            if key not in seen:
+                seen[key] = self._filled(task, task.pod, alone=short)
+            found = seen[key]
+            if isinstance(found, str):
+                self.trial.filled[task.uid] = found
+            else:
+                self.trial.unfilled[task.uid] = found
+
+    def _filled(self, task: TaskView, pod: Pod, *, alone: bool) -> str | dict[str, list[Reason]]:
+        """The first node that takes a task, else the table of all that refuse it."""
+        if alone:
+            evaluation = Evaluation(task, pod, self.cluster)
+        else:
+            evaluation = Evaluation(task, pod, self.cluster, self.extra, self.taken, self.reserved, self.chosen)
+        self.checks += len(self.nodes)
+        taker = next((node.name for node in self.nodes if not refuses(evaluation.on(node))), None)
+        return evaluation.table() if taker is None else taker
 
     def place(self, task: TaskView, pod: Pod) -> str | None:
         """The node that the task takes; None when none fits, and then its table is kept."""

@@ -19,22 +19,27 @@ from projections.diagnosis.evidence import (
     quota_evidence,
     said_evidence,
 )
-from projections.diagnosis.gang import READY, Trial
+from projections.diagnosis.gang import VALID, Trial
 from projections.diagnosis.lifecycle import finished, job_evidence, own_evidence
 from projections.diagnosis.model import Evidence, Finding, Said
 from projections.diagnosis.queues import Gate, enqueue_gates, ghost_gate, queue_gate, share_gate
 from projections.diagnosis.reasons import scheduler_reasons
 from projections.diagnosis.views import GROUP_ANNOTATIONS, Amounts, TaskView
-from projections.diagnosis.words import counted, group_message, histogram, some, status_counts, table_causes
+from projections.diagnosis.words import (
+    counted,
+    group_message,
+    histogram,
+    some,
+    status_counts,
+    table_causes,
+    task_message,
+)
 
 TRIED_REASONS = ("Unschedulable", "Schedulable", "SchedulerError")
 """Reasons of a PodScheduled condition that only a scheduler gives after a try."""
 
 PROVISIONING_REASONS = ("Provisioning", "ExternalProvisioning", "ProvisioningFailed")
 """Events about a claim that waits for its first consumer; they come only once a node was chosen for it."""
-
-VALID = (*READY, "Pipelined", "Pending")
-"""Statuses that count towards minMember (JobInfo.ValidTaskNum)."""
 
 
 def podgroup_missing(case: Case) -> Finding | None:
@@ -249,8 +254,11 @@ def queue_share(case: Case) -> Finding | None:
         return None
     if group.pod_group.status.phase in {"", "Pending"}:
         return None
+    asking = _held_to_the_share(case, task)
+    if asking is None:
+        return None
     queue = group.pod_group.spec.queue
-    gate = share_gate(queue, _asked(case, task), case.cluster)
+    gate = share_gate(queue, _asked(case, asking), case.cluster)
     if gate is None and passed_over(case):
         gate = ghost_gate(queue, case.cluster)
     if gate is None:
@@ -265,6 +273,15 @@ def queue_share(case: Case) -> Finding | None:
         message=group_message(group, None, case.cluster) if trial is None else _passed_over(case),
         evidence=finding.evidence,
     )
+
+
+def _held_to_the_share(case: Case, task: TaskView) -> TaskView | None:
+    """Whose request the queue's share is compared with. What asks for nothing is placed by backfill, which asks no
+    queue: it waits for the share only with the mates that its gang lacks."""
+    if not task.best_effort:
+        return task
+    trial = case.trial
+    return next(iter(trial.order), None) if trial is not None and trial.ready < trial.needed else None
 
 
 def _asked(case: Case, task: TaskView) -> Amounts:
@@ -283,10 +300,9 @@ def passed_over(case: Case) -> bool:
 
 
 def _passed_over(case: Case) -> str:
-    """The group's sentence when no task was tried: every pending one counts as unschedulable, with no origin."""
-    assert case.group is not None and case.trial is not None
-    blank = Trial(case.trial.ready, case.trial.needed, case.trial.order)
-    return group_message(case.group, blank, case.cluster)
+    """The pod's sentence when no task was tried but by backfill: every pending one counts as unschedulable."""
+    assert case.group is not None and case.trial is not None and case.task is not None
+    return task_message(case.task, case.group, case.trial.untried_all(), case.cluster)
 
 
 def gang_short(case: Case) -> Finding | None:

@@ -110,7 +110,8 @@ def _on_trial(task: TaskView, trial: Trial | None) -> str:
     if task.gated:
         return "has scheduling gates"
     if task.best_effort:
-        return "asks for nothing: placed by backfill"
+        refused = trial is not None and task.uid in trial.unfilled
+        return "asks for nothing, and fits on no node" if refused else "asks for nothing: placed by backfill"
     if trial is None:
         return "not tried"
     if task.uid in trial.placed:

@@ -15,15 +15,12 @@ from typing import TypeAlias
 from projections.diagnosis import quotas
 from projections.diagnosis.amounts import add, total
 from projections.diagnosis.claims import fully_bound
-from projections.diagnosis.gang import Trial, ready_count, scheduling_order, try_gang
+from projections.diagnosis.gang import VALID, Trial, ready_count, scheduling_order, try_gang
 from projections.diagnosis.nodes import Evaluation, refuses
 from projections.diagnosis.queues import enqueue_gates, ghost_gate, queue_gate, share_lack
 from projections.diagnosis.views import PLANNED_UID, Amounts, TaskView, claim_names
 from projections.diagnosis.world import World
 from volcano.objects.quotas import Exceeded
-
-VALID = ("Bound", "Binding", "Running", "Allocated", "Succeeded", "Pipelined", "Pending")
-"""Statuses that count towards minMember (JobInfo.ValidTaskNum)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +117,9 @@ def up_to(world: World) -> list[TaskView]:
     if task is None:
         return order[:needed]
     place = next((index for index, one in enumerate(order) if one.uid == task.uid), None)
-    return order[: max(place + 1, needed)] if place is not None else [task]
+    if place is None:  # what asks for nothing takes of no share: backfill asks no queue
+        return order[:needed] if task.best_effort else [task]
+    return order[: max(place + 1, needed)]
 
 
 def waits_for_a_node(task: TaskView) -> bool:

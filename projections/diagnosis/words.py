@@ -162,12 +162,16 @@ def histogram(counts: Mapping[str, int]) -> str:
 
 
 def group_message(group: GroupView, trial: Trial | None, cluster: ClusterView) -> str:
-    """The scheduler's sentence for a group: its tasks by status, what became of the pending ones, the origin."""
-    counts = status_counts(group.tasks)
+    """The scheduler's sentence for a group: its tasks by status, what became of the pending ones, the origin. What
+    backfill has found a node for keeps it, and waits for the gang."""
+    filled = trial.filled if trial is not None and trial.short > 0 else {}
+    pending = [task for task in group.tasks if task.status == "Pending" and task.uid not in filled]
+    counts = status_counts(task for task in group.tasks if task.uid not in filled)
+    if filled:
+        counts["Allocated"] = counts.get("Allocated", 0) + len(filled)
     counts["minAvailable"] = group.min_member
     ready = trial is not None and trial.ready >= group.min_member
     message = f"pod group is {'ready' if ready else 'not ready'}, {histogram(counts)}"
-    pending = [task for task in group.tasks if task.status == "Pending"]
     if trial is None or not pending:
         return message
     held = trial.short > 0
@@ -179,6 +183,9 @@ def group_message(group: GroupView, trial: Trial | None, cluster: ClusterView) -
     breaker = trial.breaker
     if breaker is not None:
         message += f". Origin reason is {breaker.name}: {table_message(trial.failed[breaker.uid], cluster)}"
+    elif trial.unfilled:
+        first = next(task for task in pending if task.uid in trial.unfilled)
+        message += f". Origin reason is {first.name}: {table_message(trial.unfilled[first.uid], cluster)}"
     return message
 
 
@@ -186,10 +193,12 @@ def task_message(task: TaskView, group: GroupView, trial: Trial, cluster: Cluste
     """The scheduler's sentence for one pending member."""
     if task.uid in trial.failed:
         return table_message(trial.failed[task.uid], cluster)
+    if task.uid in trial.unfilled:
+        return table_message(trial.unfilled[task.uid], cluster)
     if task.uid in trial.skipped:
         return f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
-    if task.uid in trial.placed and trial.short > 0:
-        node = trial.placed[task.uid]
+    node = trial.placed.get(task.uid) or trial.filled.get(task.uid)
+    if node is not None and trial.short > 0:
         return f"Pod {task.key} can possibly be assigned to {node}, once minAvailable is satisfied"
     return group_message(group, trial, cluster)
 

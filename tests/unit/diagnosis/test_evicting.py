@@ -88,6 +88,22 @@ def test_a_member_that_its_mates_take_the_share_from_is_looked_at_with_them() ->
     assert [len(one) for one in evicted(of)][:1] == [2]
 
 
+def test_what_asks_for_nothing_waits_for_no_share_but_that_of_the_mates_it_needs() -> None:
+    """Backfill asks no queue."""
+    of = at_its_share(*[occupant(f"p{number}", "2", on=f"n{number}") for number in range(1, 5)])
+    assert of.group is not None
+    idle = task(pod(**GROUPED))
+    of.task, of.group.tasks[:] = idle, [idle]
+    assert (explain(of).verdict, explain(of).changes) == ("schedulable", [])
+    of = at_its_share(*[occupant(f"p{number}", "2", on=f"n{number}") for number in range(1, 5)])
+    mate = task(pod("mate", **GROUPED), {"cpu": "2"})
+    of.task, of.group = idle, case(pod(**GROUPED), mates=[mate], pod_group=podgroup(minimum=2)).group
+    assert of.group is not None
+    of.group.tasks[0] = idle
+    assert explain(of).verdict == "queue-overused"
+    assert evicted(of)[0] == ["default/p1"]
+
+
 # --- what a pod's going lifts beside room -------------------------------------------------------------------------
 
 EXAMPLE_DRIVER = "csi.example.com"

@@ -134,3 +134,51 @@ def test_a_trial_never_oversells_a_node(requests: list[int], sizes: list[int]) -
         used[name] = used.get(name, 0) + requests[int(uid.removeprefix("uid-t-"))]
     assert all(used[name] <= sizes[int(name[1:])] for name in used)
     assert len(found.placed) + len(found.failed) + len(found.skipped) + len(found.untried) == len(tasks)
+
+
+# --- what asks for nothing ----------------------------------------------------------------------------------------
+
+
+def test_what_asks_for_nothing_keeps_what_refused_it_and_breaks_no_gang() -> None:
+    """Volcano's backfill writes the nodes' refusals of such a task as allocate does of the others."""
+    idle = task(pod("b", nodeSelector={"no": "such"}))
+    of, nodes = group([idle, *members(1)], 2), cluster([node("n1"), node("n2")])
+    found = try_gang(of, nodes)
+    assert (found.short, found.breaker, list(found.placed), list(found.unfilled)) == (0, None, ["uid-w-0"], ["uid-b"])
+    words = "0/2 nodes are unavailable: 2 node(s) didn't match Pod's node affinity/selector."
+    assert task_message(idle, of, found, nodes) == words
+    assert group_message(of, found, nodes).endswith(f". Origin reason is b: {words}")
+    assert list(found.untried_all().unfilled) == ["uid-b"]
+
+
+def test_what_asks_for_nothing_and_fits_has_no_refusals_and_gates_are_asked_first() -> None:
+    gated = task(pod("b", nodeSelector={"no": "such"}), gated=True)
+    assert trial([task(pod("a")), gated, *members(1)], 1, [node("n1")]).unfilled == {}
+
+
+def test_backfill_finds_the_nodes_without_what_a_short_gang_gives_back() -> None:
+    """The member that had a place holds its port no more when the gang of two is given up; one that goes on does."""
+    ports = {"containers": [{"name": "c", "ports": [{"hostPort": 80, "containerPort": 80}]}]}
+    first = task(pod("w-0", **ports), {"cpu": "2"}, index=0)
+    idle = task(pod("b", **ports))
+    short = trial([first, *members(2)[1:], idle], 3, [node("n1", cpu="2")])
+    assert (short.short, short.unfilled) == (1, {})
+    assert list(trial([first, idle], 2, [node("n1", cpu="2")]).unfilled) == ["uid-b"]
+
+
+def test_what_backfill_found_a_node_for_is_allocated_while_its_gang_is_short() -> None:
+    idle, large = task(pod("b")), members(1, "64")[0]
+    of, nodes = group([idle, large], 2), cluster([node("n1")])
+    found = try_gang(of, nodes)
+    assert (found.short, found.filled) == (1, {"uid-b": "n1"})
+    assert task_message(idle, of, found, nodes) == (
+        "Pod default/b can possibly be assigned to n1, once minAvailable is satisfied"
+    )
+    assert group_message(of, found, nodes) == (
+        "pod group is not ready, 1 Allocated, 1 Pending, 2 minAvailable; Pending: 1 Unschedulable. "
+        "Origin reason is w-0: 0/1 nodes are unavailable: 1 Insufficient cpu."
+    )
+
+
+def test_of_a_gang_with_too_few_members_backfill_tries_none() -> None:
+    assert trial([task(pod("b"))], 2, [node("n1")]).filled == {}
