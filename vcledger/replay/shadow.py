@@ -157,6 +157,10 @@ class Shadow:
 
     # --- the record ---------------------------------------------------------------------------------------------------
 
+    def remember(self, ref: PodRef, payload: bytes) -> None:
+        """The object of a pod that waits, as it was last seen before this run."""
+        self._payloads[f"{ref.namespace}/{ref.name}"] = ref.position, payload
+
     def pod_of(self, ref: PodRef) -> Pod | None:
         """The object of a pod: that seen in this run, as long as it is pending, else from elsewhere."""
         held = self._payloads.get(f"{ref.namespace}/{ref.name}")

@@ -21,6 +21,7 @@ from projections.cache import Cache, CacheConfig, CacheProjection
 from projections.cache.state import PodRef
 from vcledger.folding import Folder, collector_paused
 from vcledger.ledger import Ledger, cache_projection
+from vcledger.replay.inputs import CHANGES
 from vcledger.replay.notes import impossible, without_nodes
 from vcledger.replay.shadow import Asking, Shadow, events_of, stretch_of
 from vcledger.replay.shadow_tally import AnyNote, Said, Sample, Tell
@@ -49,6 +50,7 @@ FOLDED_AHEAD = 5
 """How much faster a record is folded than replayed."""
 
 _TAPED_AT_ONCE = 2_000
+_READ_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,10 @@ def cut(source: Ledger, work: Work, after: int, last: int, workers: int) -> list
     shares = [number / count for number in range(1, count)]
     if not _has_snapshots(source, work, (after + last) // 2, events // (4 * max(1, count))):
         shares = _shares(min(workers, count))
-    places = [after]
+    places, end = [after], _last_read(source, work, after, last)
     for share in shares:
         place = _stretch_at(source, work, after + int(share * events))
-        if places[-1] < place < last:
+        if places[-1] < place < end:
             places.append(place)
     ends = [*places[1:], last]
     return [Piece(start, end, end == last) for start, end in zip(places, ends, strict=True)]
@@ -122,6 +124,15 @@ def _has_snapshots(source: Ledger, work: Work, position: int, near: int) -> bool
     """Whether a snapshot stands near before a position."""
     chain = Folder(source.store).chain(cache_projection(work.model, work.options), work.cluster, position)
     return bool(chain) and position - chain[-1].position <= near
+
+
+def _last_read(source: Ledger, work: Work, after: int, last: int) -> int:
+    """The position of the last event that a Shadow takes: behind it may be other clusters', or markers. Without an
+    event a piece would not know the time of the record's end."""
+    record = source.store.read(
+        after=after, to=last, cluster=work.cluster, types=tuple(CHANGES), late=False, reverse=True, batch=_READ_AT_ONCE
+    )
+    return next((stored.position for stored in record if stored.kind in CacheProjection.decoders), after)
 
 
 def _stretch_at(source: Ledger, work: Work, position: int) -> int:
@@ -183,6 +194,7 @@ def walk(
     events = events_of(source.store, work.cluster, piece.after, piece.to)
     fresh = asking or Asking(position=piece.after)
     shadow = Shadow(cache, events, work.period, tell, make, _from(source), stays=work.stays, asking=fresh)
+    _remind(shadow, source)
     with collector_paused():
         finished = _steps(shadow, work, tell, moved)
     if finished and piece.ends:
@@ -191,6 +203,16 @@ def walk(
             _say(shadow, piece.to + 1, tell)
     notes = [*without_nodes(cache), *impossible(cache)]
     return Ended(finished, shadow.asking, shadow.pending(), notes)
+
+
+def _remind(shadow: Shadow, source: Ledger) -> None:
+    """The objects of all pods that wait where a piece begins, which are about to be looked at: one by one they would
+    take as long as the whole cache."""
+    waiting = {ref.position: ref for ref in shadow.cache.pods.values() if not ref.node_name and ref.phase == "Pending"}
+    positions = sorted(waiting)
+    for start in range(0, len(positions), _READ_AT_ONCE):
+        for stored in source.store.get(positions[start : start + _READ_AT_ONCE]):
+            shadow.remember(waiting[stored.position], stored.payload)
 
 
 def _steps(shadow: Shadow, work: Work, tell: Tell, moved: Callable[[Asking], bool]) -> bool:

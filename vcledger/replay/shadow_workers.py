@@ -90,7 +90,7 @@ class Pieces:
     ) -> None:
         self.taker, self.address, self.work, self.pieces, self.folder = taker, address, work, pieces, folder
         self.asking, self.number = asking, asking.number
-        self.taken = 0
+        self.taken, self.stopped = 0, False
         self.ended: dict[int, Ended] = {}
         self.failed: dict[int, BaseException] = {}
         self.last = Ended(False, asking, 0, [])
@@ -108,8 +108,8 @@ class Pieces:
 
     def take(self) -> bool:
         """Takes the notes of the pieces whose turn has come. False once one of them was told to stop: what comes after
-        it is left. Raises what went wrong in the piece whose turn it is."""
-        while self.taken < len(self.pieces):
+        it is left, also what had ended before. Raises what went wrong in the piece whose turn it is."""
+        while self.taken < len(self.pieces) and not self.stopped:
             number = self.taken
             if number in self.failed:
                 raise self.failed[number]
@@ -121,9 +121,8 @@ class Pieces:
             self.tape(number).unlink()
             self.last = self.ended[number]
             self.taken += 1
-            if not self.last.finished:
-                return False
-        return True
+            self.stopped = not self.last.finished
+        return not self.stopped
 
 
 def run_pieces(taker: Taker, address: str, work: Work, pieces: Sequence[Piece], asking: Asking, workers: int) -> Ended:

@@ -199,6 +199,15 @@ def test_what_is_open_goes_over_into_later_pieces(tmp_path: Path) -> None:
     assert (counts.only_here, counts.evicted_only_here, counts.evicted_only_there) == (1, 2, 1)
 
 
+def test_behind_the_last_event_there_is_no_piece(tmp_path: Path) -> None:
+    """Another cluster's events make half of the ledger. At the end the session is asked about a gang that stays."""
+    gangs = (Gang(2, 2, 1, 5, 50), Gang(1, 1, 1, 70, 40), Gang(1, 1, 50, 80, 30), Gang(1, 1, 1, 130, 5))
+    made = events(Stage((4,), gangs))
+    others = [one._replace(stream=one.stream._replace(cluster="other")) for one in made]
+    db = ledger_of([*made, *others], tmp_path / "source.db")
+    assert compared(db, tmp_path, (9,), ReplayPlan(seed=3, cluster=made[0].stream.cluster)) == [3]
+
+
 # --- stopped --------------------------------------------------------------------------------------------------------
 
 
@@ -215,6 +224,33 @@ def test_stopped_in_a_piece_it_goes_on_to_the_same_end(tmp_path: Path, stops_in:
         gone_on = shadowed(db, tmp_path, 3, resume=True)
     assert gone_on[:2] == whole[:2]
     assert again.pieces[0].after == stopped.result.stopped_at
+
+
+def test_after_a_piece_that_was_stopped_none_is_taken(tmp_path: Path) -> None:
+    """The second had ended before the first was told to stop; the third is heard of afterwards."""
+    pieces = (Piece(0, 100, False), Piece(100, 200, False), Piece(200, 300, True))
+    work: Any = None
+    taker: Any = Counts()
+    made = shadow_workers.Pieces(taker, "", work, pieces, Asking(), tmp_path)
+    for number in range(3):
+        shadow_pieces.Tape(made.tape(number)).close()
+    made.ended[1] = Ended(True, Asking(position=200), 0, [])
+    assert made.take()
+    made.ended[0] = Ended(False, Asking(position=40), 0, [])
+    assert not made.take()
+    made.ended[2] = Ended(False, Asking(position=210), 0, [])
+    assert not made.take()
+    assert (taker.begun, made.taken, made.last.asking.position) == (1, 1, 40)
+
+
+class Counts:
+    """Takes notes: how many pieces have begun."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def piece_begins(self, number: int) -> None:
+        self.begun += 1
 
 
 # --- processes ------------------------------------------------------------------------------------------------------
