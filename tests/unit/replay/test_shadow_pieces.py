@@ -211,6 +211,7 @@ def test_behind_the_last_event_there_is_no_piece(tmp_path: Path) -> None:
 # --- stopped --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops_in", [0, 3])
 def test_stopped_in_a_piece_it_goes_on_to_the_same_end(tmp_path: Path, stops_in: int) -> None:
     db = ledger_of(events(MINUTES), tmp_path / "source.db", snapshots=True)
@@ -230,7 +231,7 @@ def test_after_a_piece_that_was_stopped_none_is_taken(tmp_path: Path) -> None:
     """The second had ended before the first was told to stop; the third is heard of afterwards."""
     pieces = (Piece(0, 100, False), Piece(100, 200, False), Piece(200, 300, True))
     work: Any = None
-    taker: Any = Counts()
+    taker: Any = Begun()
     made = shadow_workers.Pieces(taker, "", work, pieces, Asking(), tmp_path)
     for number in range(3):
         shadow_pieces.Tape(made.tape(number)).close()
@@ -243,7 +244,7 @@ def test_after_a_piece_that_was_stopped_none_is_taken(tmp_path: Path) -> None:
     assert (taker.begun, made.taken, made.last.asking.position) == (1, 1, 40)
 
 
-class Counts:
+class Begun:
     """Takes notes: how many pieces have begun."""
 
     def __init__(self) -> None:
