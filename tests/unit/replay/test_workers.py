@@ -197,3 +197,25 @@ def test_told_to_stop_processes_end_cleanly_and_the_replays_can_go_on(
 def test_told_to_stop_while_it_reads_a_job_has_neither_result_nor_error(trace: str) -> None:
     asked = iter([False, True])
     assert run_here(jobs_of(trace, None), Blind(), lambda: next(asked, True)) == [Ran("base")]
+
+
+@pytest.mark.parametrize(("asked", "jobs", "shared"), [(None, 1, 3), (None, 2, 3), (1, 2, 1), (2, 1, 2)])
+def test_one_replay_at_a_time_is_shared_by_the_cores_or_as_asked(
+    trace: str, monkeypatch: pytest.MonkeyPatch, asked: int | None, jobs: int, shared: int
+) -> None:
+    told: list[int] = []
+
+    def noted(job: Job, progress: object, stop: object, sharing: int) -> Ran:
+        told.append(sharing)
+        return Ran(job.label)
+
+    monkeypatch.setattr(workers, "perform", noted)
+    monkeypatch.setattr(workers, "cores", lambda: 3)
+    run_jobs(jobs_of(trace, None)[:jobs], workers=asked)
+    assert told == [shared] * jobs
+
+
+def test_no_more_processes_than_memory_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, taken in ((1, 1), (2, 2), (64, 4)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, there=there: set(range(there)), raising=False)
+        assert workers.cores() == taken
