@@ -31,6 +31,7 @@ from vcledger.sources import import_paths
 
 FOLDER = recording("05-bind-faults")
 CLUSTER, YEAR = "recorded", 2026
+pytestmark = pytest.mark.slow
 
 
 @dataclass(slots=True)
@@ -105,22 +106,26 @@ def made_again(ledger: Ledger, log: Sequence[LoggedSession]) -> Iterator[Pair]:
     """Each session of the log on the record's state at its time."""
     conf = read_conf((FOLDER / "scheduler-conf.yaml").read_text())
     config = config_of((FOLDER / "scheduler-args.txt").read_text())
+    at = [ledger.store.position_at(session.time, CLUSTER) for session in log]
+    states = ledger.caches(sorted(set(at)), cluster=CLUSTER, config=config)
+    reached, cache = next(states)
     flying: dict[str, str] = {}
-    for session in log:
+    for position, session in zip(at, log, strict=True):
+        while reached < position:
+            reached, cache = next(states)
         for task in session.resynced:
             flying.pop(task, None)
-        if not session.decisions:
-            continue
-        cache = ledger.cache(ledger.store.position_at(session.time, CLUSTER), cluster=CLUSTER, config=config)
         unbound = {key: ref for key, ref in cache.pods.items() if not ref.node_name}
         flying = {key: node for key, node in flying.items() if key in unbound or key not in cache.pods}
+        if not session.decisions:
+            continue
         on_their_way = {unbound[key].uid: node for key, node in flying.items() if key in unbound}
         nowhere = frozenset(ref.uid for ref in unbound.values())
         follower = Follower({one.task: one for one in session.decisions if one.taken})
         outcome = decide(ledger, cache, nowhere, on_their_way, follower, conf=conf, plugins=follower.plugins())
         tables = {one.task.key: one.table for one in outcome.unfit.values()}
         for one in session.decisions:
-            yield Pair(one, follower.noted.get(one.task), tables.get(one.task, {}))
+            yield Pair(one, follower.noted.get(one.task), dict(tables.get(one.task, {})))
             if one.taken:
                 flying[one.task] = one.taken
 
