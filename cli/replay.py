@@ -61,6 +61,35 @@ class Expect(StrEnum):
     same = "same"
 
 
+FromOption = Annotated[
+    str | None, typer.Option("--from", metavar="WHEN", help="Begin with the state there. Default: with nothing")
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="WHEN", help="Up to there. Default: the end", autocompletion=complete.moment),
+]
+ModeOption = Annotated[
+    Mode | None,
+    typer.Option(
+        "--mode",
+        help="shadow: at each recorded decision, what would the session do; free: its decisions take effect. "
+        "Default: shadow, free where something is changed",
+        show_default=False,
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Volcano's configuration file. Default: Volcano's own default"),
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, metavar="N", help="Decides between equals. Default: 0", show_default=False),
+]
+ExpectOption = Annotated[
+    Expect | None, typer.Option("--expect", help="same: exit 1 where the replay differs from the record")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command("replay")(replay)
@@ -69,30 +98,11 @@ def register(app: typer.Typer) -> None:
 def replay(
     db: DbsOption = None,
     cluster: ClusterOption = None,
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="WHEN", help="Begin with the state there. Default: with nothing")
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="WHEN", help="Up to there. Default: the end", autocompletion=complete.moment),
-    ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(
-            "--mode",
-            help="shadow: at each recorded decision, what would the session do; free: its decisions take effect. "
-            "Default: shadow, free where something is changed",
-            show_default=False,
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Volcano's configuration file. Default: Volcano's own default"),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, metavar="N", help="Decides between equals. Default: 0", show_default=False),
-    ] = None,
+    from_: FromOption = None,
+    to: ToOption = None,
+    mode: ModeOption = None,
+    config: ConfigOption = None,
+    seed: SeedOption = None,
     add_nodes: AddNodesOption = None,
     remove_node: RemoveNodeOption = None,
     set_: SetOption = None,
@@ -103,9 +113,7 @@ def replay(
     dask: DaskOption = None,
     out: OutOption = None,
     resume: ResumeOption = False,
-    expect: Annotated[
-        Expect | None, typer.Option("--expect", help="same: exit 1 where the replay differs from the record")
-    ] = None,
+    expect: ExpectOption = None,
     model: ModelOption = None,
     scheduler_args: SchedulerArgsOption = None,
     output: DataOutputOption = DataOutput.table,
@@ -145,6 +153,11 @@ def replay(
     refuse_unmatched(jobs)
     found = carry_out(jobs, workers=workers, dask=dask)
     show(jobs, found, output)
+    end(found, expect)
+
+
+def end(found: Sequence[Ran], expect: Expect | None) -> None:
+    """Ends the command: with an error when a replay failed, or when it is not what it was checked for."""
     code = failed(found) or (CHECK_FAILED if expect is Expect.same and any(map(differs, found)) else 0)
     if code:
         raise typer.Exit(code)

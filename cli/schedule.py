@@ -30,10 +30,80 @@ from cli.running import (
 )
 
 if TYPE_CHECKING:
+    from vcledger.runtime.wire import WirePort
     from vcledger.schedule.page import Page
-    from vcledger.schedule.scheduler import Outcome, Scheduler, State
+    from vcledger.schedule.scheduler import Options, Outcome, Scheduler, State
 
 NO_LOCK = "none"
+
+
+SchedulerNameOption = Annotated[
+    str, typer.Option("--scheduler-name", metavar="NAME", help="Schedule pods with this spec.schedulerName")
+]
+DefaultQueueOption = Annotated[
+    str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none")
+]
+NodeSelectorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--node-selector", metavar="LABEL:VALUE", help="Only nodes with this label, or one of several. Default: all"
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Volcano's configuration; without it Volcano's default one"),
+]
+MinimumFeasibleNodesOption = Annotated[
+    int,
+    typer.Option("--minimum-feasible-nodes", min=1, metavar="N", help="Look at all nodes of up to so many"),
+]
+MinimumPercentageOption = Annotated[
+    int,
+    typer.Option(
+        "--minimum-percentage-nodes-to-find", min=1, max=100, metavar="N", help="Find at least so many in 100"
+    ),
+]
+PercentageOption = Annotated[
+    int,
+    typer.Option(
+        "--percentage-nodes-to-find",
+        min=0,
+        max=100,
+        metavar="N",
+        help="Stop looking after so many nodes in 100 that would do. 0: the fewer the more there are",
+    ),
+]
+LockOption = Annotated[
+    str,
+    typer.Option("--lock", metavar="NS/NAME", help="The leader lock: a Lease; none: run without one, alone"),
+]
+PeriodOption = Annotated[str, typer.Option("--period", metavar="TIME", help="Between two cycles, such as 1s")]
+BindTimeoutOption = Annotated[
+    str, typer.Option("--bind-timeout", metavar="TIME", help="How long a pod's volumes may take to be bound")
+]
+SettleOption = Annotated[
+    str,
+    typer.Option("--settle", metavar="TIME", help="How long a request without an answer may still come through"),
+]
+WorkersOption = Annotated[int, typer.Option("--workers", min=1, max=256, metavar="N", help="Requests at a time")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, metavar="N", help="Of ties and of the jitter of waits. Default: drawn, and said"),
+]
+BesideOption = Annotated[
+    bool,
+    typer.Option(
+        "--beside",
+        help="Another scheduler makes the first queues, and writes the status of queues, and of PodGroups that "
+        "have neither pods nor a Job",
+    ),
+]
+TakeOverOption = Annotated[
+    bool, typer.Option("--take-over", help="Take the place of a scheduler that still has the ledger's role")
+]
+NoSnapshotsOption = Annotated[
+    bool, typer.Option("--no-snapshots", help="Make no snapshots of the cache; reads of the past then take longer")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,75 +116,24 @@ def schedule(
     context: ContextOption = None,
     kubeconfig: KubeconfigOption = None,
     cluster: ClusterNameOption = None,
-    scheduler_name: Annotated[
-        str, typer.Option("--scheduler-name", metavar="NAME", help="Schedule pods with this spec.schedulerName")
-    ] = "vcledger",
-    default_queue: Annotated[
-        str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none")
-    ] = "default",
-    node_selector: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--node-selector", metavar="LABEL:VALUE", help="Only nodes with this label, or one of several. Default: all"
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Volcano's configuration; without it Volcano's default one"),
-    ] = None,
-    minimum_feasible_nodes: Annotated[
-        int,
-        typer.Option("--minimum-feasible-nodes", min=1, metavar="N", help="Look at all nodes of up to so many"),
-    ] = 100,
-    minimum_percentage: Annotated[
-        int,
-        typer.Option(
-            "--minimum-percentage-nodes-to-find", min=1, max=100, metavar="N", help="Find at least so many in 100"
-        ),
-    ] = 5,
-    percentage: Annotated[
-        int,
-        typer.Option(
-            "--percentage-nodes-to-find",
-            min=0,
-            max=100,
-            metavar="N",
-            help="Stop looking after so many nodes in 100 that would do. 0: the fewer the more there are",
-        ),
-    ] = 0,
-    lock: Annotated[
-        str,
-        typer.Option("--lock", metavar="NS/NAME", help="The leader lock: a Lease; none: run without one, alone"),
-    ] = "kube-system/vcledger",
-    period: Annotated[str, typer.Option("--period", metavar="TIME", help="Between two cycles, such as 1s")] = "1s",
-    bind_timeout: Annotated[
-        str, typer.Option("--bind-timeout", metavar="TIME", help="How long a pod's volumes may take to be bound")
-    ] = "10m",
-    settle: Annotated[
-        str,
-        typer.Option("--settle", metavar="TIME", help="How long a request without an answer may still come through"),
-    ] = "60s",
-    workers: Annotated[int, typer.Option("--workers", min=1, max=256, metavar="N", help="Requests at a time")] = 16,
+    scheduler_name: SchedulerNameOption = "vcledger",
+    default_queue: DefaultQueueOption = "default",
+    node_selector: NodeSelectorOption = None,
+    config: ConfigOption = None,
+    minimum_feasible_nodes: MinimumFeasibleNodesOption = 100,
+    minimum_percentage: MinimumPercentageOption = 5,
+    percentage: PercentageOption = 0,
+    lock: LockOption = "kube-system/vcledger",
+    period: PeriodOption = "1s",
+    bind_timeout: BindTimeoutOption = "10m",
+    settle: SettleOption = "60s",
+    workers: WorkersOption = 16,
     listen: ListenOption = None,
     lasting: ForOption = None,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", min=0, metavar="N", help="Of ties and of the jitter of waits. Default: drawn, and said"),
-    ] = None,
-    beside: Annotated[
-        bool,
-        typer.Option(
-            "--beside",
-            help="Another scheduler makes the first queues, and writes the status of queues, and of PodGroups that "
-            "have neither pods nor a Job",
-        ),
-    ] = False,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="Take the place of a scheduler that still has the ledger's role")
-    ] = False,
-    no_snapshots: Annotated[
-        bool, typer.Option("--no-snapshots", help="Make no snapshots of the cache; reads of the past then take longer")
-    ] = False,
+    seed: SeedOption = None,
+    beside: BesideOption = False,
+    take_over: TakeOverOption = False,
+    no_snapshots: NoSnapshotsOption = False,
 ) -> None:
     """Schedule pods: gangs, their volumes, their binds, on a real API server, until it is told to end.
 
@@ -124,7 +143,7 @@ def schedule(
     """
     from vcledger.runtime.access import find_access
     from vcledger.runtime.wire import WirePort
-    from vcledger.schedule.scheduler import Options, Scheduler
+    from vcledger.schedule.scheduler import Options
     from vcledger.scheduler.session.conf import DEFAULT_CONF, read_conf
     from vcledger.scheduler.session.sampling import Sampling
 
@@ -148,20 +167,36 @@ def schedule(
     end = None if lasting is None else seconds_of("--for", lasting)
     port = WirePort(find_access(kubeconfig, context))
     lock_port = WirePort(find_access(kubeconfig, context), request_seconds=options.timing.renew_seconds / 2)
+    outcome, caught = scheduled(db, cluster, (port, lock_port), options, listen, end)
+    for one in (port, lock_port):
+        one.close()
+    say_how_it_ended(outcome, caught)
+
+
+def scheduled(
+    db: str | None,
+    cluster: str | None,
+    ports: tuple[WirePort, WirePort],
+    options: Options,
+    listen: str | None,
+    end: float | None,
+) -> tuple[Outcome, int]:
+    """The scheduler on its port and its lock's, its page and its status line beside it, for `end` seconds (None: until
+    it is told). Returns how it ended, and the signal that ended it, or 0."""
+    from vcledger.schedule.scheduler import Scheduler
+
+    port, lock_port = ports
     with shown() as (say, show):
         name = cluster or port.cluster_name or "default"
         scheduler = Scheduler(db, name, port, options, lock_port=lock_port, told=say)
-        say(f"{port.server} as cluster {name}, scheduler name {scheduler_name} (seed {options.seed})")
-        outcome, caught = run(
+        say(f"{port.server} as cluster {name}, scheduler name {options.scheduler_name} (seed {options.seed})")
+        return run(
             scheduler,
             page=None if listen is None else partial(served, scheduler, listen),
             end=end,
             say=say,
             show=lambda: show(status(scheduler.state())),
         )
-    for one in (port, lock_port):
-        one.close()
-    say_how_it_ended(outcome, caught)
 
 
 def refuse_no_labels(selectors: Sequence[str]) -> None:
