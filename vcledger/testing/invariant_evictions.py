@@ -31,6 +31,14 @@ class _Told(NamedTuple):
     reason: str
 
 
+class _Binding(NamedTuple):
+    """A binding that was asked for: whether it was answered, and whether the pod was seen with a node."""
+
+    node: str
+    answered: bool = False
+    seen: bool = False
+
+
 class Evictions(Rule):
     """A pod is told to go when its binding is over, and not soon after an eviction of it has failed. It is deleted for
     a decision that stands, once its conditions say so, by two requests at most, and by none once one has succeeded."""
@@ -40,7 +48,7 @@ class Evictions(Rule):
         self._told: dict[str, _Told] = {}
         self._asked: dict[str, dict[int, None]] = {}
         self._marked: dict[str, str] = {}
-        self._binding: dict[str, None] = {}
+        self._binding: dict[str, _Binding] = {}
         self._failures: dict[str, int] = {}
         self._spared: dict[str, int] = {}
         self._pruned = False
@@ -59,15 +67,28 @@ class Evictions(Rule):
         elif isinstance(event, binding.PodConditionPatched) and event.type == DISRUPTED:
             self._marked[uid] = event.message
         elif isinstance(event, binding.BindRequested) and own(recorded):
-            self._binding[uid] = None
+            self._binding[uid] = _Binding(event.node)
         elif isinstance(event, binding.BindFailed) and not event.answer_lost:
             self._binding.pop(uid, None)
+        elif isinstance(event, binding.BindSucceeded):
+            self._got_on(uid, answered=True)
         elif recorded.kind == "Pod" and isinstance(event, CHANGED):
             if isinstance(event.object, Pod) and event.object.spec.node_name:
-                self._binding.pop(uid, None)
+                self._got_on(uid, seen_on=event.object.spec.node_name)
         elif recorded.kind == "Pod" and isinstance(event, observation.ObjectDeleted):
             for held in (self._marked, self._binding, self._failures, self._spared):
                 held.pop(uid, None)
+
+    def _got_on(self, uid: str, *, answered: bool = False, seen_on: str = "") -> None:
+        """A binding is over once its outcome is known and the pod was seen with its node, or on another one."""
+        held = self._binding.get(uid)
+        if held is None:
+            return
+        held = held._replace(answered=held.answered or answered, seen=held.seen or bool(seen_on))
+        if (held.answered and held.seen) or seen_on not in ("", held.node):
+            del self._binding[uid]
+        else:
+            self._binding[uid] = held
 
     def _decided(self, recorded: Recorded, event: scheduling.TaskEvicted) -> None:
         uid = recorded.uid

@@ -23,6 +23,7 @@ from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from vcledger.scheduler.requests import Delete, Patch
 from vcledger.scheduler.state import FlowConfig
 from vcledger.sim import script
 from vcledger.sim.crowded import CONFIGURATIONS
@@ -236,6 +237,25 @@ class EvictionMachine(FlowMachine):
         self.do("worthy-gang", size=size, milli=milli, least=least, worth=worth)
         if waits:
             self.do("wait", milliseconds=CYCLES)
+
+    @precondition(lambda self: self.of_evictions())
+    @rule(index=st.integers(0, 3), how=st.sampled_from(OFTEN))
+    def a_request_of_an_eviction_is_answered(self, index: int, how: str) -> None:
+        """There are many requests, and few of these."""
+        found = self.of_evictions()
+        self.do("answer", index=found[index % len(found)], how=how)
+
+    def of_evictions(self) -> list[int]:
+        """Which of the requests that wait mark a pod that is to go, or delete one."""
+        loop = self.world.loop
+        going = loop.flow.evictions if loop is not None else {}
+        keys = [("Pod", one.namespace, one.name) for one in going.values()]
+        asked = [effect.request for effect in self.world.held]
+        return [
+            at
+            for at, one in enumerate(asked)
+            if isinstance(one, Patch | Delete) and (one.kind, one.namespace, one.name) in keys
+        ]
 
     def teardown(self) -> None:
         super().teardown()

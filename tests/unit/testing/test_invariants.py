@@ -239,6 +239,11 @@ BROKEN: dict[str, tuple[int, int, History]] = {
     "deleted without its conditions": (4, 2, h().add(EVICTED).add(DELETION)),
     "deleted with conditions for another reason": (4, 3, h().add(EVICTED).add(MARKED_ANEW).add(DELETION)),
     "told to go while it is being bound": (4, 3, h().see(pod()).add(BIND).add(EVICTED)),
+    "told to go before its binding was answered": (
+        4,
+        4,
+        h().see(pod()).add(BIND).see(RUNNING, change="Modified").add(EVICTED),
+    ),
     "told to go before it was seen bound": (4, 4, h().see(pod()).add(BIND).add(BIND_OK).add(EVICTED)),
     "told to go again at once": (4, 5, h().add(EVICTED).add(MARKED).add(DELETION).add(STAYS).wait(0.9).add(EVICTED)),
     "told to go again too soon after the second time": (
@@ -435,13 +440,14 @@ HELD: dict[str, tuple[int, History]] = {
         h()
         .add(BIND)
         .see(RUNNING)
+        .add(BIND_OK)
         .add(EVICTED)
         .add(MARKED)
-        .add(msgspec.structs.replace(DELETION, decided=3))
+        .add(msgspec.structs.replace(DELETION, decided=4))
         .add(STAYS)
         .wait(1)
         .add(EVICTED)
-        .add(DELETION_OF_7),
+        .add(msgspec.structs.replace(DELETION, decided=8)),
     ),
     "an eviction that failed is looked at again": (
         5,
