@@ -38,6 +38,7 @@ def test_a_claim_for_one_pod_is_taken_on_every_node() -> None:
     assert refusals(where, subject) == {"n1": [ACCESS_MODE], "n2": [ACCESS_MODE]}
     [reason] = Evaluation(task(subject), subject, where).on(where.nodes[1])
     assert reason.detail == "claim c is used by default/first on n1"
+    assert not reason.final, "the scheduler goes on to the next predicate, and names what that says too"
 
 
 def test_other_access_modes_and_other_namespaces_do_not_count() -> None:
