@@ -159,6 +159,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @QUICK
 @given(
     value=st.dictionaries(st.text(max_size=6), json_values, max_size=4),
