@@ -51,6 +51,7 @@ class StatusWrites(Rule):
         self._versions: dict[str, int] = {}
         self._out: dict[int, _Sent] = {}
         self._making: dict[str, int] = {}
+        self._pods: dict[str, dict[int, None]] = {}
 
     def after(self, recorded: Recorded, cache: Cache) -> None:
         event, uid = recorded.event, recorded.uid
@@ -87,14 +88,21 @@ class StatusWrites(Rule):
         self.owe(("status", recorded.position), recorded, f"{what} was written, and no outcome is known", ANSWER_GRACE)
 
     def _pod(self, recorded: Recorded, event: DomainEvent) -> None:
-        """A binding or deletion that is asked for, or what is known of one: an answer, none, or what was found out."""
+        """A binding or deletion that is asked for, or what is known of one: an answer, none, or what was found out.
+        What names no intent speaks of all that were asked for of the pod."""
         if isinstance(event, ASKED):
             self.seen += 1
             what = "binding" if isinstance(event, binding.BindRequested) else "deletion"
             text = f"the {what} of {pod_key(recorded)} was asked for, and no outcome is known"
             self.owe(("pod", recorded.position), recorded, text, ANSWER_GRACE)
+            self._pods.setdefault(recorded.uid, {})[recorded.position] = None
         elif isinstance(event, TOLD):
-            self.settle(("pod", event.intent))
+            asked = self._pods.get(recorded.uid, {})
+            for position in [event.intent] if event.intent is not None else list(asked):
+                self.settle(("pod", position))
+                asked.pop(position, None)
+            if not asked:
+                self._pods.pop(recorded.uid, None)
 
     def _create(self, recorded: Recorded, event: status.QueueCreateRequested, cache: Cache) -> None:
         self.seen += 1

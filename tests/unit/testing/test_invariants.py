@@ -422,6 +422,10 @@ HELD: dict[str, tuple[int, History]] = {
         4,
         h().see(node(), "Node").see(node(), "Node", "Deleted").see(node(), "Node").add(BIND).add(BIND_OK),
     ),
+    "bindings with an outcome that names none": (
+        12,
+        h().see(pod()).add(BIND).add(BIND).add(BIND_OK).wait(61).add(TICK),
+    ),
     "an audit line of a bind that we know": (4, h().add(BIND).add(BIND_OK).add(BIND_OK, known=INFERRED)),
     "evicted, once more where no answer came, and another time": (
         4,
