@@ -27,6 +27,9 @@ TOLD = (
     recovery.InDoubtResolved,
 )
 
+DOUBT_GRACE = 600_000_000
+"""Microseconds within which the outcome of a binding or deletion is known: no client waits as long for an answer."""
+
 Says = dict[str, object]
 """What a status says, by field: of a PodGroup `phase`, the counts, and each condition by its type; of a queue what is
 allocated, in thousandths by resource."""
@@ -94,7 +97,7 @@ class StatusWrites(Rule):
             self.seen += 1
             what = "binding" if isinstance(event, binding.BindRequested) else "deletion"
             text = f"the {what} of {pod_key(recorded)} was asked for, and no outcome is known"
-            self.owe(("pod", recorded.position), recorded, text, ANSWER_GRACE)
+            self.owe(("pod", recorded.position), recorded, text, DOUBT_GRACE)
             self._pods.setdefault(recorded.uid, {})[recorded.position] = None
         elif isinstance(event, TOLD):
             asked = self._pods.get(recorded.uid, {})

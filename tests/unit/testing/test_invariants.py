@@ -364,12 +364,12 @@ BROKEN: dict[str, tuple[int, int, History]] = {
         .add(HOLDS, *QUEUE, namespace=""),
     ),
     "a queue's status without an outcome": (12, 1, h().add(HOLDS, *QUEUE, namespace="").wait(61).add(TICK)),
-    "a binding without an outcome": (12, 2, h().see(pod()).add(BIND).wait(61).add(TICK)),
-    "a deletion without an outcome": (12, 3, h().see(RUNNING).add(EVICTED).add(DELETION).wait(61).add(TICK)),
+    "a binding without an outcome": (12, 2, h().see(pod()).add(BIND).wait(601).add(TICK)),
+    "a deletion without an outcome": (12, 3, h().see(RUNNING).add(EVICTED).add(DELETION).wait(601).add(TICK)),
     "one of two bindings without an outcome": (
         12,
         3,
-        h().see(pod()).add(BIND).add(BIND).add(binding.BindFailed(node="n", code=0, intent=2)).wait(61).add(TICK),
+        h().see(pod()).add(BIND).add(BIND).add(binding.BindFailed(node="n", code=0, intent=2)).wait(601).add(TICK),
     ),
     "a queue that is to be made without an outcome": (12, 1, h().add(MAKES, *MAKER).wait(61).add(TICK)),
     "a queue that is to be made twice at once": (12, 2, h().add(MAKES, *MAKER).add(MAKES, *MAKER)),
@@ -384,7 +384,7 @@ BROKEN: dict[str, tuple[int, int, History]] = {
         .add(RECOVERY, "Scheduler", "loop", "", namespace="")
         .add(RECOVERED, "Scheduler", "loop", "", namespace="")
         .add(BIND)
-        .wait(61)
+        .wait(601)
         .add(TICK),
     ),
 }
@@ -424,7 +424,7 @@ HELD: dict[str, tuple[int, History]] = {
     ),
     "bindings with an outcome that names none": (
         12,
-        h().see(pod()).add(BIND).add(BIND).add(BIND_OK).wait(61).add(TICK),
+        h().see(pod()).add(BIND).add(BIND).add(BIND_OK).wait(601).add(TICK),
     ),
     "an audit line of a bind that we know": (4, h().add(BIND).add(BIND_OK).add(BIND_OK, known=INFERRED)),
     "evicted, once more where no answer came, and another time": (
@@ -712,17 +712,17 @@ OUT: dict[str, tuple[int, Callable[[], History]]] = {
 @pytest.mark.parametrize("name", OUT)
 def test_a_scheduler_that_lives_and_forgets_what_is_out_breaks_the_rule(name: str) -> None:
     number, made = OUT[name]
-    assert made().wait(120).see(node(), "Node").verdict(number).outcome == "broken"
+    assert made().wait(700).see(node(), "Node").verdict(number).outcome == "broken"
 
 
 @pytest.mark.parametrize("word", [STOPS, RECORDS], ids=["stopped", "killed, and a recorder began"])
 @pytest.mark.parametrize("name", OUT)
 def test_one_that_stopped_or_was_killed_with_it_has_forgotten_nothing(name: str, word: observation.Marker) -> None:
     number, made = OUT[name]
-    history = made().wait(120).add(word, *SAYS, namespace="").wait(600).see(node(), "Node").add(TICK)
+    history = made().wait(700).add(word, *SAYS, namespace="").wait(600).see(node(), "Node").add(TICK)
     assert history.verdict(number).outcome != "broken", history.verdict(number)
     history.add(RECOVERY, "Scheduler", "loop", "", namespace="").add(RECOVERED, "Scheduler", "loop", "", namespace="")
-    history.wait(120).see(node(), "Node", "Modified")
+    history.wait(700).see(node(), "Node", "Modified")
     settles = number != 5  # a condition that was out is given up
     assert (history.verdict(number).outcome == "broken") is settles, "the one that begins again has to settle it"
 
