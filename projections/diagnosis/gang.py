@@ -136,7 +136,7 @@ class _Run:
                 trial.placed[task.uid] = node
                 continue
             failed_roles.setdefault(task.role, task.name)
-            if not self.goes_on(failed_roles, tasks[index + 1 :]):
+            if not self.goes_on(failed_roles):
                 trial.untried = [other.uid for other in tasks[index + 1 :]]
                 break
 
@@ -227,16 +227,17 @@ class _Run:
     def _take(self, task: TaskView, node: NodeView) -> None:
         self.taken[node.name] = add(self.taken.get(node.name, {}), task.request)
 
-    def goes_on(self, failed_roles: Mapping[str, str], rest: Sequence[TaskView]) -> bool:
-        """Whether the scheduler tries the other tasks after a failure (JobInfo.NeedContinueAllocating)."""
-        group, needed = self.group, self.trial.needed
-        if needed == len(group.tasks):
+    def goes_on(self, failed_roles: Mapping[str, str]) -> bool:
+        """Whether the scheduler tries the other tasks after a failure (JobInfo.NeedContinueAllocating; pods without a
+        role are one role there)."""
+        group, needed, placed = self.group, self.trial.needed, self.trial.placed
+        if needed >= len(group.tasks):
             return False
         minimums = (group.pod_group.spec.min_task_member if group.pod_group is not None else None) or {}
-        reached = self.trial.ready + len(self.trial.placed)
-        if needed < sum(minimums.values()) or not minimums:
-            left = sum(1 for task in rest if task.role not in failed_roles or not task.role)
-            return reached + left >= needed
+        if needed < sum(minimums.values()):
+            holding = sum(1 for task in group.tasks if task.status in READY) + len(placed)
+            waiting = (task for task in group.tasks if task.status == "Pending" and task.uid not in placed)
+            return holding + sum(1 for task in waiting if task.role not in failed_roles) >= needed
         return not any(self._holding(role) < minimums[role] for role in failed_roles if minimums.get(role, 0))
 
     def _holding(self, role: str) -> int:

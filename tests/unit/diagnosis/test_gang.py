@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +67,27 @@ def test_a_role_that_misses_its_own_minimum_ends_the_trial() -> None:
     tasks = [*members(1, "64", "big"), *members(2, "1", "small")]
     found = trial(tasks, 2, [node("n1", cpu="4")], minTaskMember={"big": 1, "small": 1})
     assert set(found.untried) == {"uid-small-0", "uid-small-1"}
+
+
+def test_without_minimums_of_roles_the_others_are_tried_even_if_they_cannot_be_enough() -> None:
+    tasks = [*members(3, "64", "big"), *members(2, "1", "small")]
+    found = trial(tasks, 4, [node("n1", cpu="4")])
+    assert set(found.placed) == {"uid-small-0", "uid-small-1"}
+    assert (found.untried, found.short) == ([], 2)
+
+
+@pytest.mark.parametrize(("small", "untried"), [(2, []), (1, ["uid-small-0", "uid-big-1", "uid-big-2"])])
+def test_a_minimum_below_the_sum_of_the_roles_is_held_against_what_is_left_of_other_roles(
+    small: int, untried: list[str]
+) -> None:
+    tasks = [*members(3, "64", "big"), *members(small, "1", "small")]
+    found = trial(tasks, 2, [node("n1", cpu="4")], minTaskMember={"big": 2, "small": 1})
+    assert found.untried == untried
+
+
+def test_what_is_left_leaves_out_pods_without_a_role_once_one_of_them_failed() -> None:
+    tasks = [*members(1, "64", ""), *(task(pod(f"more-{i}"), {"cpu": "1"}, index=1 + i) for i in range(2))]
+    assert trial(tasks, 2, [node("n1", cpu="4")], minTaskMember={"w": 3}).untried == ["uid-more-0", "uid-more-1"]
 
 
 def test_gated_and_best_effort_members_are_left_out() -> None:
