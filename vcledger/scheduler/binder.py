@@ -18,6 +18,7 @@ from vcledger.scheduler import volume_binder
 from vcledger.scheduler.bodies import condition_patch, sent_status
 from vcledger.scheduler.decision import (
     RECORDED,
+    UNANSWERED,
     Failure,
     Hand,
     failure_of,
@@ -308,7 +309,7 @@ def orphan(hand: Hand, position: int, intent: Intent) -> None:
     pod = hand.flow.cache.pods.get(intent.key)
     there = pod is not None and pod.uid == intent.uid
     why = "its task had left" if there else "the pod is gone"
-    message = f"the process ended before an answer came, and {why}"
+    message = f"{UNANSWERED}, and {why}"
     event = BindFailed(node="", code=0, message=message, answer_lost=there, intent=position)
     subject = pod_subject(_ref(intent, ""))
     cause = hand.add(subject, event, cause=position)

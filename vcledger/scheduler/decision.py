@@ -22,6 +22,9 @@ from volcano.events.base import DomainEvent, Subject, TaskRef
 RECORDED, INFERRED, RECOMPUTED = 0, 1, 2
 """`Draft.known`: an API answer or a watch said so; a relist implied it; it is our own decision."""
 
+UNANSWERED = "the process ended before an answer came"
+"""What is written, after a restart, of an effect whose answer will not come any more."""
+
 
 class Draft(NamedTuple):
     """An event that is to be appended. An observation has the object's JSON in `payload`, and `change` as a watch line
@@ -157,6 +160,7 @@ __all__ = [
     "NOTHING",
     "RECOMPUTED",
     "RECORDED",
+    "UNANSWERED",
     "Decision",
     "Draft",
     "Failure",

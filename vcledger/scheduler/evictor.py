@@ -15,7 +15,16 @@ from enum import Enum
 
 from vcledger.scheduler import volume_binder
 from vcledger.scheduler.bodies import BY_SCHEDULER, DISRUPTION_TARGET, eviction_patch, sent_status
-from vcledger.scheduler.decision import RECORDED, Failure, Hand, failure_of, pod_subject, subject_at, wish_of
+from vcledger.scheduler.decision import (
+    RECORDED,
+    UNANSWERED,
+    Failure,
+    Hand,
+    failure_of,
+    pod_subject,
+    subject_at,
+    wish_of,
+)
 from vcledger.scheduler.eviction_steps import EvictPhase
 from vcledger.scheduler.fold_evictions import sentence, wants_mark
 from vcledger.scheduler.fold_tasks import LOST
@@ -34,7 +43,7 @@ from volcano.objects.core import Pod
 OTHER_POD = "UID in the precondition"
 """What the API server says when another pod has the name by now."""
 
-STAYS, ENDED = "the pod is not being deleted", "the process ended before an answer came"
+STAYS = "the pod is not being deleted"
 
 
 # --- the decision -------------------------------------------------------------------------------------------------
@@ -274,7 +283,7 @@ def restart(hand: Hand, started: int) -> None:
         elif eviction.phase is EvictPhase.SEEN and eviction.intent:
             settle_seen(hand, eviction, started)
         elif eviction.phase is EvictPhase.MARKING:
-            _fail(hand, eviction, Failure(0, "ProcessEnded", ENDED), None, started)
+            _fail(hand, eviction, Failure(0, "ProcessEnded", UNANSWERED), None, started)
 
 
 def orphan(hand: Hand, position: int, intent: Intent) -> None:
@@ -282,7 +291,9 @@ def orphan(hand: Hand, position: int, intent: Intent) -> None:
     gone."""
     subject, eviction = subject_at("Pod", intent.key, intent.uid), hand.flow.evictions.get(intent.uid)
     if intent.kind == "mark":
-        event = PodConditionPatchFailed(type=DISRUPTION_TARGET, status="True", code=0, error=ENDED, reason=BY_SCHEDULER)
+        event = PodConditionPatchFailed(
+            type=DISRUPTION_TARGET, status="True", code=0, error=UNANSWERED, reason=BY_SCHEDULER
+        )
         hand.add(subject, event, cause=position)
     elif eviction is None or eviction.intent != position:
         _succeed(hand, _ref(subject, ""), "", position, position, gone=True, lost=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vcledger.scheduler.decision import RECORDED, Hand, failure_of, wish_of
+from vcledger.scheduler.decision import RECORDED, UNANSWERED, Hand, failure_of, wish_of
 from vcledger.scheduler.requests import Answer, Create
 from vcledger.scheduler.state import Flow, Intent
 from vcledger.scheduler.written import REFUSED, ROOT, wait_seconds
@@ -25,7 +25,6 @@ QUEUES = Subject(SCHEDULER, "", "queues")
 """The stream of these events: until it is made, a queue has no uid, and so no stream."""
 
 WEIGHT = 1
-_LOST = "the process ended before an answer came"
 
 
 class _Made(msgspec.Struct):
@@ -107,7 +106,7 @@ def orphan(hand: Hand, position: int, intent: Intent) -> None:
     event = QueueCreateFailed(
         queue=intent.key,
         code=0,
-        message=_LOST,
+        message=UNANSWERED,
         answer_lost=True,
         intent=position,
         attempt=_failures(hand.flow, intent),

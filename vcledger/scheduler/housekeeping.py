@@ -10,7 +10,7 @@ is over: Volcano's goes on being retried (fact 18), and its outcome is the same,
 from __future__ import annotations
 
 from vcledger.scheduler import binder, evictor, first_queues, statuses
-from vcledger.scheduler.decision import RECORDED, Hand, subject_at
+from vcledger.scheduler.decision import RECORDED, UNANSWERED, Hand, subject_at
 from vcledger.scheduler.fold_tasks import LOST
 from vcledger.scheduler.fold_upkeep import cleanup_key
 from vcledger.scheduler.inputs import Noticed
@@ -162,7 +162,7 @@ def _orphans(hand: Hand, known: list[int]) -> None:
                 type="PodScheduled",
                 status="False",
                 code=0,
-                error="the process ended before an answer came",
+                error=UNANSWERED,
                 reason=said.reason if said is not None else "",
                 message=said.message if said is not None else "",
                 attempt=said.failures if said is not None else 0,

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from vcledger.scheduler.bodies import rfc3339
-from vcledger.scheduler.decision import RECORDED, Hand, failure_of, subject_at, wish_of
+from vcledger.scheduler.decision import RECORDED, UNANSWERED, Hand, failure_of, subject_at, wish_of
 from vcledger.scheduler.fold_status import group_words, queue_words
 from vcledger.scheduler.requests import Answer, Patch
 from vcledger.scheduler.session.closing import UNSCHEDULABLE, Closing
@@ -41,7 +41,6 @@ from volcano.objects.quantity import QuantityInvalid, canonical, exact_value
 from volcano.objects.resource import ATTACH_PREFIX, PODS
 from volcano.objects.scheduling import PodGroupCondition, PodGroupStatus
 
-_LOST = "the process ended before an answer came"
 _GROUPS = key_of("PodGroup", "")
 
 
@@ -253,7 +252,7 @@ def answered(hand: Hand, position: int, intent: Intent, answer: Answer) -> None:
 def orphan(hand: Hand, position: int, intent: Intent) -> None:
     """After a restart: the answer will not come any more, which is no fault of the server's."""
     made = PodGroupUpdateFailed if intent.kind == "group" else QueueUpdateFailed
-    event = made(code=0, message=_LOST, answer_lost=True, intent=position, attempt=_failures(hand.flow, intent))
+    event = made(code=0, message=UNANSWERED, answer_lost=True, intent=position, attempt=_failures(hand.flow, intent))
     hand.add(_subject(intent), event, cause=position)
 
 
